@@ -35,6 +35,7 @@ _VARINT, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5
 _LONGEST_VARINT, _TAG_BITS = 10, 32
 _MALFORMED = "no ONNX file: its fields do not add up"
 _EXPORT_AGAIN = "export the model again"
+_NOT_OURS = "write the file again with the tool that made it"
 
 
 def check_onnx_file(path: Path) -> set[str]:
@@ -55,6 +56,23 @@ def check_onnx_file(path: Path) -> set[str]:
                 return _check(data, path)
     except (OSError, ValueError) as error:
         raise ArtefactError(f"an ONNX file at {path}", str(error), _EXPORT_AGAIN) from error
+
+
+def weights_beside(path: Path) -> list[Path]:
+    """The files that an ONNX file takes its weights from, all of which lie in its folder or below.
+
+    Raises:
+        ArtefactError: as :func:`check_onnx_file` does, or weights lie elsewhere, or are no file.
+    """
+    folder, found = path.parent.resolve(), list[Path]()
+    for location in sorted(check_onnx_file(path)):
+        plain = location and "\0" not in location and not Path(location).is_absolute()
+        if not plain or not (file := (folder / location).resolve()).is_relative_to(folder):
+            raise ArtefactError(f"weights of {path} in its own folder", repr(location), _NOT_OURS)
+        if not file.is_file():
+            raise ArtefactError(f"the weights of {path} in {location}", "no such file", "put it beside the graph")
+        found.append(file)
+    return found
 
 
 def _check(data: mmap.mmap, path: Path) -> set[str]:

@@ -8,8 +8,9 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 
-from attendant.errors import ArtefactError, AttendantError, UserError
+from attendant.errors import ArtefactError, AttendantError, OutputError, UserError
 from attendant.folders import one_at_a_time
 from attendant.manifest import MANIFEST_NAME, Manifest
 from attendant.progress import Advance, progress
@@ -28,6 +29,7 @@ from serving.triton.repository.layout import CONFIG_NAME as PBTXT_NAME
 from serving.triton.repository.layout import write_repository
 
 _SHOWN = "import", "export", "verify"
+_ANOTHER_CACHE = "free some space or make it writable, or name another folder by XDG_CACHE_HOME"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +58,11 @@ def prepare_models(paths: Sequence[str], repository: Path | None = None) -> Prep
     Raises:
         AttendantError: a path is none of these, or as import, export, verify and repository raise.
     """
-    prepared: Prepared = run_bounded("commands.model_paths:prepare_here", memory_file().parent, paths, repository)
+    try:
+        cache = memory_file().parent
+    except RuntimeError as error:
+        raise OutputError("a user's home, for a cache", str(error), _ANOTHER_CACHE) from error
+    prepared: Prepared = run_bounded("commands.model_paths:prepare_here", cache, paths, repository)
     return prepared
 
 
@@ -67,12 +73,21 @@ def prepare_here(cache: Path, paths: Sequence[str], repository: Path | None = No
         cache: where a folder for each path lies.
         paths: as above.
         repository: as above.
+
+    Raises:
+        OutputError: the cache cannot be written.
+        AttendantError: as above.
     """
     for path in paths:  # before the work on any of them
         _require_model(path)
+    if repository is None or not all(_is_artefact(Path(path)) for path in paths):
+        _require_writable(cache)
     folders = [cache / "served" / _key(path) for path in paths]
     with progress("serve", len(_SHOWN) * len(paths) + 1) as advance:
-        artefacts = [_prepare(path, folder, advance) for path, folder in zip(paths, folders, strict=True)]
+        try:
+            artefacts = [_prepare(path, folder, advance) for path, folder in zip(paths, folders, strict=True)]
+        except OutputError as error:  # whose remedy is a flag that `serve` has not
+            raise OutputError(error.expected, error.found, _ANOTHER_CACHE) from error
         out = repository or cache / "served" / _key(*paths) / "repository"
         if repository is None:
             _remove_unless(Path.is_dir, out)
@@ -82,13 +97,21 @@ def prepare_here(cache: Path, paths: Sequence[str], repository: Path | None = No
     return Prepared(repository=out, models=tuple(manifest.name for manifest in manifests))
 
 
+def _require_writable(cache: Path) -> None:
+    try:
+        (cache / "served").mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=cache / "served").close()
+    except OSError as error:
+        raise OutputError(f"a cache to write at {cache}", str(error), _ANOTHER_CACHE) from error
+
+
 def _key(*paths: str) -> str:
     places = [str(Path(path).resolve()) if Path(path).exists() else path for path in paths]
     return hashlib.sha256("\n".join(places).encode()).hexdigest()[:16]
 
 
 def _require_model(path: str) -> None:
-    place = Path(path)
+    place, known = Path(path), place_of(path) is not None
     if gguf_in(place) is not None:
         return
     if place.is_dir() and not any((place / name).is_file() for name in (CONFIG_NAME, MANIFEST_NAME)):
@@ -99,13 +122,13 @@ def _require_model(path: str) -> None:
             "neither",
             "name the model's own folder, or a .gguf, .py or .pt2 file (docs/tutorials/your-own-model.md)",
         )
-    if not place.exists() and place_of(path) is None and ("/" in path or place.suffix):
+    if not place.exists() and not known and ("/" in path or place.suffix):
         raise ArtefactError(f"a model at {path}", "nothing there", "correct the path, or see `attendant models list`")
 
 
 def _prepare(path: str, folder: Path, advance: Advance) -> Path:
     place, source, imported = Path(path), path, "nothing to import"
-    if (place / MANIFEST_NAME).is_file():
+    if _is_artefact(place):
         name = Manifest.read(place).name
         for step in _SHOWN:
             advance(f"{name}: {step}: an artefact already")
@@ -119,7 +142,7 @@ def _prepare(path: str, folder: Path, advance: Advance) -> Path:
         elif _is_hugging_face(place):
             source, imported = str(folder / "checkpoint"), _import(place, folder / "checkpoint")
         advance(f"{path}: {imported}")
-        _remove_unless(_is_artefact, artefact)
+        _remove_unless(_is_whole_artefact, artefact)
         manifest, done = export_onnx(source, artefact)
         advance(f"{manifest.name}: {'exported' if done else 'exported before'}")
         if done or not _has_passed(artefact):
@@ -130,12 +153,14 @@ def _prepare(path: str, folder: Path, advance: Advance) -> Path:
     return artefact
 
 
+def _is_artefact(place: Path) -> bool:
+    return (place / MANIFEST_NAME).is_file()
+
+
 def _is_hugging_face(place: Path) -> bool:
     if gguf_in(place) is not None:
         return True
-    return (place / CONFIG_NAME).is_file() and not _is_checkpoint(
-        place
-    )  # of a damaged one the import says what is wrong
+    return (place / CONFIG_NAME).is_file() and not _is_checkpoint(place)  # the import says what is wrong with it
 
 
 def _import(place: Path, out: Path) -> str:
@@ -172,7 +197,7 @@ def _is_checkpoint(folder: Path) -> bool:
         return False
 
 
-def _is_artefact(folder: Path) -> bool:
+def _is_whole_artefact(folder: Path) -> bool:
     try:
         return bool(Manifest.read(folder).name)
     except AttendantError:

@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from attendant.errors import InputError
 from export.precision.calibration.arrays import read_arrays
+from export.precision.calibration.files import array_files
 from serving.runtime.base import Array
 
 MOST = 32
@@ -53,8 +54,7 @@ def feeds_for(model: ir.Model, path: Path | None, count: int, sizes: Mapping[str
         return Feeds(f"drawn at random, seeds 0 to {count - 1}", drawn)
     if not path.exists():
         raise InputError("samples", f"nothing at {path}", "correct --calibration")
-    files = sorted(one for one in path.iterdir() if one.suffix in {".npz", ".npy"}) if path.is_dir() else [path]
-    samples = [sample for file in files for sample in _read(model, file)]
+    samples = [sample for file in array_files(path) for sample in _read(model, file)]
     if not samples:
         raise InputError(f"samples in {path}", "none", "name an .npz, an .npy or a folder of them with --calibration")
     chosen = np.linspace(0, len(samples) - 1, min(len(samples), MOST), dtype=int)
@@ -130,10 +130,16 @@ def _parts(value: ir.Value, array: Array, file: Path) -> Sequence[Array]:
         raise InputError(f"{value.name!r} of {wanted.name} {value.shape} in {file}", found, "correct the file")
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise InputError(f"numbers in {value.name!r} of {file}", "NaN", "correct the file")
+    with np.errstate(over="ignore"):
+        given, array = array, array.astype(wanted)
+    if array.dtype.kind == "f" and (np.isinf(array) & np.isfinite(given)).any():  # an infinity may be a mask's
+        raise InputError(
+            f"numbers that {wanted.name} holds in {value.name!r} of {file}", "larger ones", "correct the file"
+        )
     if array.ndim == 0 or shape is None:
-        return [array.astype(wanted)]
+        return [array]
     rows = shape[0] or 1
     fixed = all(axis in (None, size) for axis, size in zip(shape[1:], array.shape[1:], strict=True))
     if not fixed or array.shape[0] % rows or not array.shape[0]:
         raise InputError(f"{value.name!r} of shape {value.shape} in {file}", str(list(array.shape)), "correct the file")
-    return [array[at : at + rows].astype(wanted) for at in range(0, array.shape[0], rows)]
+    return [array[at : at + rows] for at in range(0, array.shape[0], rows)]

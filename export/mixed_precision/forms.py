@@ -1,11 +1,12 @@
 """A typed graph run as it is written: every rounding of it, whatever kernels the runtime has for its types."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import onnx_ir as ir
 
-from attendant.errors import ArtefactError, ExportError
+from attendant.errors import ArtefactError, ExportError, InputError
 from export.bounded.process import guarded
 from export.mixed_precision.feeds import Feed
 from export.mixed_precision.selections import cut_selections, selected_names
@@ -46,19 +47,28 @@ def run_reference(model: ir.Model, samples: Sequence[Feed], label: str) -> Refer
     """Run a float32 graph.
 
     Raises:
-        ArtefactError: ONNX Runtime cannot, its numbers are not finite, or it returns none.
+        ArtefactError: ONNX Runtime cannot, or it returns nothing that is measured.
+        InputError: a measured value has no finite number in a sample: nothing of it could be compared.
     """
     measured, fed = selected_names(model)
     if not measured:
-        remedy = "nothing of it can be measured: give a graph that returns float32"
-        raise ArtefactError(f"float32 outputs of {label}", "none", remedy)
+        remedy = "nothing of it can be measured: give a graph that computes in float32"
+        raise ArtefactError(f"outputs of {label} that are made of float32 values", "none", remedy)
     with guarded(f"ONNX Runtime to load {label}"):
         session = session_of(model, [*measured, *fed])
     values = []
     for sample in samples:
         with guarded(f"ONNX Runtime to run {label}"):
             values.append(session.run([*dict.fromkeys([*measured, *fed])], sample))
+        _require_finite({name: values[-1][name] for name in measured}, len(values), label)
     return Reference(measured, fed, values)
+
+
+def _require_finite(values: Mapping[str, Array], number: int, label: str) -> None:
+    for name, array in values.items():
+        if array.dtype.kind == "f" and array.size and not np.isfinite(array).any():
+            remedy = "give inputs that the model is made for with --calibration"
+            raise InputError(f"a finite number in {name!r} of {label}", f"none in sample {number}", remedy)
 
 
 def load_form(model: ir.Model, names: Sequence[str], fed: Sequence[str], label: str) -> Session:

@@ -64,7 +64,7 @@ def session_of(model: ir.Model, names: Sequence[str] = (), optimise: bool = True
         try:
             ir.save(model, path, external_data="model.data", size_threshold_bytes=_IN_FILE)
         finally:
-            del model.graph.outputs[len(outputs) :]
+            model.graph.outputs[len(outputs) :] = ()  # `del` would leave them marked as outputs
         return Session(ort.InferenceSession(path, options, providers=["CPUExecutionProvider"]))
 
 

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import LiftConstantsToInitializersPass, RemoveInitializersFromInputsPass
 
 from attendant.errors import ArtefactError, InputError
-from attendant.onnx_file import check_onnx_file
+from attendant.onnx_file import weights_beside
 from export.bounded.process import guarded
 from export.mixed_precision.sessions import session_of
 
@@ -27,7 +27,7 @@ def read_source(path: Path) -> ir.Model:
     """
     if not path.is_file():
         raise InputError("an ONNX file", f"none at {path}", "correct the path")
-    _require_data_beside(path, check_onnx_file(path))
+    weights_beside(path)
     with guarded(f"onnx to read {path}"):
         return _prepare(onnx.load(path, load_external_data=False), path)
 
@@ -87,16 +87,6 @@ def graphs_of(model: ir.Model) -> Iterator[ir.Graph]:
 def label_of(node: ir.Node) -> str:
     """How messages call a node: by its name, or by its first output."""
     return node.name or next((str(one.name) for one in node.outputs if one.name), node.op_type)
-
-
-def _require_data_beside(path: Path, locations: set[str]) -> None:
-    folder = path.parent.resolve()
-    for location in sorted(locations):
-        file = (folder / location).resolve()
-        if not location or Path(location).is_absolute() or not file.is_relative_to(folder):
-            raise ArtefactError(f"weights of {path} in its own folder", repr(location), _NOT_OURS)
-        if not file.is_file():
-            raise ArtefactError(f"the weights of {path} in {location}", "no such file", "put it beside the graph")
 
 
 def _require_types(model: ir.Model, path: Path) -> None:

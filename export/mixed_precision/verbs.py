@@ -1,6 +1,7 @@
 """The verbs on anybody's ONNX file: narrower, and where two of them part."""
 
 import sys
+from collections.abc import Mapping, Sequence
 from json import dumps
 from pathlib import Path
 
@@ -8,9 +9,11 @@ from tyro.conf import Positional
 
 from attendant.errors import ConfigError, ExportError, OutputError
 from attendant.folders import staged_beside
+from attendant.onnx_file import weights_beside
 from export.bounded.process import TIMEOUT_S, run_bounded
 from export.mixed_precision.outcome import Outcome
 from export.mixed_precision.request import NarrowPrecision, Request, sizes_of
+from export.precision.calibration.files import array_files
 
 
 def precision(
@@ -62,8 +65,7 @@ def precision(
         budget=budget,
         narrow_io=narrow_io,
     )
-    if out.resolve() == file.resolve():
-        raise OutputError("another file to write than the one that is read", str(out), "choose another --out")
+    _require_apart(file, calibration, {"--out": [out, out.with_name(f"{out.name}.data")], "--report": [report]})
     if narrow_io and to == "int8":
         raise ConfigError("--narrow-io with fp16 or bf16", "int8, whose inputs are float32", "leave --narrow-io out")
     try:
@@ -82,6 +84,15 @@ def precision(
         print_outcome(outcome)
     _require_valid(outcome)
     return 0
+
+
+def _require_apart(file: Path, calibration: Path | None, written: Mapping[str, Sequence[Path | None]]) -> None:
+    samples = [] if calibration is None else array_files(calibration)
+    taken = {path.resolve() for path in (file, *samples, *(weights_beside(file) if file.is_file() else ()))}
+    for flag, path in [(flag, path) for flag, paths in written.items() for path in paths if path is not None]:
+        if path.resolve() in taken:
+            raise OutputError("another file to write than those read or written", str(path), f"choose another {flag}")
+        taken.add(path.resolve())
 
 
 def _require_valid(outcome: Outcome) -> None:

@@ -30,6 +30,7 @@ from export.passes.openvino.round_before_moves import RoundBeforeMoves
 from export.passes.openvino.round_score_factors import RoundScoreFactors
 from export.passes.openvino.scale_in_products import ScaleInProducts
 from export.passes.ort.feed_attention_packed import FeedAttentionPacked
+from export.passes.ort.guard_integer_division import GuardIntegerDivision
 from export.passes.ort.lower_cached_attention import LowerCachedAttention
 from export.passes.ort.lower_signed_activations import LowerSignedActivations
 from export.passes.ort.rotate_in_attention import RotateInAttention
@@ -44,6 +45,7 @@ LOWERINGS: dict[str, tuple[Rewrite, ...]] = {
         LowerSignedActivations(),
         DivideWhileRounding(),
         ScaleInProducts(),
+        GuardIntegerDivision(),
     ),
     "openvino-cpu": (
         RoundScoreFactors(),

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from attendant.errors import ConfigError
+from attendant.errors import ArtefactError, ConfigError
 from attendant.records import read_json
 from models.checkpoints.file_names import CONFIG_NAME
 
@@ -18,10 +18,18 @@ def shipped_names() -> list[str]:
 
 
 def place_of(name: str) -> Path | None:
-    """The folder, Python file, exported program or GGUF file that a name stands for; none where it is a preset's."""
+    """The folder, Python file, exported program or GGUF file that a name stands for; none where it is a preset's.
+
+    Raises:
+        ArtefactError: it names a pipe, which would be waited for, or a device, which may never end.
+    """
     path = Path(name)
     try:
-        if path.exists() and (path.is_dir() or name.endswith((OWN_SUFFIX, PROGRAM_SUFFIX, GGUF_SUFFIX))):
+        if path.is_dir():
+            return path
+        if path.exists() and name.endswith((OWN_SUFFIX, PROGRAM_SUFFIX, GGUF_SUFFIX)):
+            if not path.is_file():
+                raise ArtefactError(f"a file at {name}", "a pipe, a socket or a device", "copy what it gives to a file")
             return path
     except OSError:  # longer than any path can be
         pass

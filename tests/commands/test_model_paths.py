@@ -1,17 +1,19 @@
 """What `attendant serve PATH…` takes, and what it refuses before it works."""
 
+import os
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
-from attendant.errors import ArtefactError, AttendantError
+from attendant.errors import ArtefactError, AttendantError, OutputError
 from attendant.folders import one_at_a_time
 from attendant.manifest import Manifest
-from commands.model_paths import prepare_here
+from commands.model_paths import prepare_here, prepare_models
 from tests.end_to_end.imported_models import KINDS
 
 
@@ -22,11 +24,13 @@ from tests.end_to_end.imported_models import KINDS
         ("absent.py", "a model at absent.py; found nothing there"),
         ("empty", r"a config.json .* or a manifest.json .* in empty; found neither"),
         ("repository", "serve it with --repository repository"),
+        ("pipe.pt2", "a file at pipe.pt2; found a pipe"),
         ("vit-tny", "did you mean 'vit-tiny'"),
     ],
 )
 def test_what_is_no_model_is_refused_before_any_work(tmp_path, monkeypatch, path, message):
     monkeypatch.chdir(tmp_path)
+    os.mkfifo(tmp_path / "pipe.pt2")
     (tmp_path / "empty").mkdir()
     (tmp_path / "repository" / "mine").mkdir(parents=True)
     (tmp_path / "repository" / "mine" / "config.pbtxt").touch()
@@ -36,7 +40,7 @@ def test_what_is_no_model_is_refused_before_any_work(tmp_path, monkeypatch, path
 
 
 def test_an_artefact_is_taken_as_it_is(tmp_path, tiny_classifier):
-    prepared = prepare_here(tmp_path / "cache", [str(tiny_classifier)], tmp_path / "repository")
+    prepared = prepare_here(Path("/dev/null"), [str(tiny_classifier)], tmp_path / "repository")  # it needs no cache
     assert (prepared.repository, prepared.models) == (tmp_path / "repository", ("vit-tiny",))
     assert (tmp_path / "repository" / "vit-tiny" / "config.pbtxt").is_file()
 
@@ -51,6 +55,32 @@ def test_a_program_of_others_is_exported_and_verified_once(tmp_path, capfd):
         (prepared.repository / ".DS_Store").touch()
     manifest = Manifest.read(prepared.repository / "linear" / "1")
     assert manifest.graph("model").inputs[0].axes == ("batch", 2) and manifest.example["answer"]
+
+
+@pytest.mark.parametrize("place", ["/proc/cache", "/dev/null/cache", "file"])
+def test_a_cache_that_cannot_be_written_is_refused_before_any_work(tmp_path, monkeypatch, place):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / place))
+    (tmp_path / "mine.py").write_text("raise SystemExit('it ran')")
+    with pytest.raises(OutputError, match=r"a cache to write at .*name another folder by XDG_CACHE_HOME"):
+        prepare_models([str(tmp_path / "mine.py")])
+
+
+def test_a_user_without_a_home_is_told_to_name_a_cache(tmp_path, monkeypatch):
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    with pytest.raises(OutputError, match=r"a user's home.*XDG_CACHE_HOME"):
+        prepare_models([str(tmp_path / "mine.py")])
+
+
+def test_a_disk_that_fills_up_is_told_with_a_remedy_that_serve_has(tmp_path, monkeypatch):
+    def fill(*_):
+        raise OutputError("a place to write", "no space left", "choose another --out")
+
+    monkeypatch.setattr("commands.model_paths.export_onnx", fill)
+    with pytest.raises(OutputError, match=r"no space left; .*XDG_CACHE_HOME"):
+        prepare_here(tmp_path / "cache", ["vit-tiny"])
 
 
 def test_of_two_that_prepare_one_path_the_second_waits(tmp_path, capfd):

@@ -7,10 +7,13 @@ import numpy as np
 
 from attendant.errors import InputError
 from attendant.records import open_file
+from export.bounded.process import available_memory
 from serving.runtime.base import Array
 
 MOST_BYTES = 1 << 32
 """Of the arrays of a file."""
+MOST_MEMORY = 0.5
+"""Likewise, of the memory that is available."""
 
 
 def read_arrays(path: Path, name: str) -> dict[str, Array]:
@@ -23,12 +26,13 @@ def read_arrays(path: Path, name: str) -> dict[str, Array]:
     Raises:
         InputError: there is no such file, its arrays are too large together, or it holds anything else.
     """
+    most = min(MOST_BYTES, int(MOST_MEMORY * available_memory()))
     try:
-        with open_file(path, MOST_BYTES) as descriptor, open(descriptor, "rb", closefd=False) as file:
+        with open_file(path, most) as descriptor, open(descriptor, "rb", closefd=False) as file:
             if zipfile.is_zipfile(file):
                 size = sum(entry.file_size for entry in zipfile.ZipFile(file).infolist())
-                if size > MOST_BYTES:
-                    raise ValueError(f"{size} bytes of arrays, more than {MOST_BYTES}")
+                if size > most:
+                    raise ValueError(f"{size} bytes of arrays, more than {most}")
             file.seek(0)
             loaded = np.load(file, allow_pickle=False)
             arrays = {name: loaded} if isinstance(loaded, np.ndarray) else dict(loaded)

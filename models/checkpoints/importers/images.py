@@ -18,7 +18,8 @@ from models.checkpoints.file_names import CONFIG_NAME
 PREPROCESSOR_NAME = "preprocessor_config.json"
 PROCESSOR_NAME = "processor_config.json"
 _RESAMPLING = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}
-_MODES = {1: "L", 3: "RGB"}
+MODES = {1: "L", 3: "RGB"}
+"""Channels of an image → its mode."""
 MOST = 1 << 14
 """Of a side."""
 _ALL: dict[str, Any] = {
@@ -89,13 +90,13 @@ def image_details(source: Path, pixel_shape: tuple[int, ...]) -> dict[str, Any]:
     filter_number = values["resample"]
     if type(filter_number) is not int or filter_number not in _RESAMPLING:
         raise _unsupported_preprocessing(f"resample, one of {sorted(_RESAMPLING)}", repr(filter_number))
-    if channels not in _MODES:
-        raise _unsupported_preprocessing(f"images of {sorted(_MODES)} channels", f"{channels}, which the model takes")
+    if channels not in MODES:
+        raise _unsupported_preprocessing(f"images of {sorted(MODES)} channels", f"{channels}, which the model takes")
     scale = values["rescale_factor"] if values["do_rescale"] else 1.0
     if type(scale) not in (int, float) or not 0 < scale < math.inf:
         raise _unsupported_preprocessing("rescale_factor, a number above 0", repr(scale))
     made: dict[str, Any] = {
-        "mode": _MODES[channels],
+        "mode": MODES[channels],
         "size": _size(values),
         "resample": _RESAMPLING[filter_number],
         "scale": float(scale),
@@ -153,10 +154,18 @@ def _numbers(values: Mapping[str, Any], name: str, neutral: float, channels: int
     numbers = [given] * channels if isinstance(given, int | float) else given
     if given == [0.5] * 3 and channels == 1:  # a default, of images in colour
         numbers = [0.5]
-    finite = isinstance(numbers, list) and all(type(one) in (int, float) and math.isfinite(one) for one in numbers)
-    if not finite or len(numbers) != channels or (neutral and not all(numbers)):
+    if not are_numbers(numbers, channels) or (neutral and not all(numbers)):
         raise _unsupported_preprocessing(f"{name} of {channels} numbers", repr(given))
     return [float(number) for number in numbers]
+
+
+def are_numbers(given: object, count: int) -> bool:
+    """Whether a value is a list of so many finite numbers."""
+    return (
+        isinstance(given, list)
+        and len(given) == count
+        and all(type(one) in (int, float) and math.isfinite(one) for one in given)
+    )
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -3,20 +3,27 @@
 ``config.json`` names an ``architecture`` of timm's registry and, in ``model_args``, in what the model differs from it;
 ``pretrained_cfg`` says how images are prepared, and what the classes are called.
 
-Source: ``_hub.py`` and ``transforms_factory.py`` of timm.
+Source: ``_hub.py``, ``data/config.py`` and ``transforms_factory.py`` of timm.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from attendant.errors import ConfigError
 from models.checkpoints.importers.fields import Fields
+from models.checkpoints.importers.images import MODES, MOST, are_numbers
 
 ConfigT = TypeVar("ConfigT")
 _RESAMPLING = ("nearest", "lanczos", "bilinear", "bicubic")
-_MODES = {1: "L", 3: "RGB"}
+_DEFAULTS = {
+    "interpolation": "bicubic",
+    "crop_pct": 0.875,
+    "crop_mode": "center",
+    "mean": [0.485, 0.456, 0.406],
+    "std": [0.229, 0.224, 0.225],
+}
+"""What timm takes where ``pretrained_cfg`` is silent, null or empty; the numbers are ImageNet's."""
 
 
 def is_timm(values: Mapping[str, Any]) -> bool:
@@ -27,8 +34,14 @@ def flatten_config(values: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a configuration, those of ``model_args`` among them, without what is said of images.
 
     The two equal sides of an image become one number.
+
+    Raises:
+        ConfigError: ``model_args`` is no object.
     """
-    arguments = dict(values.get("model_args") or {})
+    given = values.get("model_args") or {}
+    if not isinstance(given, dict):
+        raise ConfigError("model_args to be an object", repr(given)[:200], "correct config.json")
+    arguments = dict(given)
     sides = arguments.get("img_size")
     if isinstance(sides, list) and len(sides) == 2 and sides[0] == sides[1]:
         arguments["img_size"] = sides[0]
@@ -80,23 +93,35 @@ def image_details(values: Mapping[str, Any], pixel_shape: tuple[int, ...]) -> di
 
 def _preprocessing_of(prepared: Mapping[str, Any], pixel_shape: tuple[int, ...]) -> dict[str, Any]:
     channels, height, width = pixel_shape[-3:]
-    given = list(prepared.get("input_size", [channels, height, width]))
-    if given != [channels, height, width]:
+    values = {**_DEFAULTS, **{name: value for name, value in prepared.items() if value}}
+    given, crop_mode, interpolation = (values.get(name) for name in ("input_size", "crop_mode", "interpolation"))
+    if given not in (None, [channels, height, width]):
         raise _unsupported_preprocessing(f"input_size {[channels, height, width]}, which the model takes", repr(given))
-    if prepared.get("crop_mode", "center") != "center" or height != width:
-        raise _unsupported_preprocessing("crop_mode 'center' of a square", repr((prepared.get("crop_mode"), given)))
-    if prepared.get("interpolation", "bicubic") not in _RESAMPLING:
-        raise _unsupported_preprocessing(f"interpolation, one of {_RESAMPLING}", repr(prepared.get("interpolation")))
+    if channels not in MODES:
+        raise _unsupported_preprocessing(f"images of {sorted(MODES)} channels", f"{channels}, which the model takes")
+    if crop_mode != "center" or height != width:
+        raise _unsupported_preprocessing("crop_mode 'center' of a square", repr((crop_mode, [height, width])))
+    if interpolation not in _RESAMPLING:
+        raise _unsupported_preprocessing(f"interpolation, one of {_RESAMPLING}", repr(interpolation))
+    for name in ("mean", "std"):
+        if not are_numbers(values[name], channels) or (name == "std" and not all(values[name])):
+            raise _unsupported_preprocessing(f"{name} of {channels} numbers", repr(values[name]))
     return {
-        "mode": _MODES[channels],
-        "size": math.floor(height / prepared.get("crop_pct", 0.875)),
+        "mode": MODES[channels],
+        "size": _size(height, values["crop_pct"]),
         "crop": [height, width],
         "crop_offset": "half to even",
-        "resample": prepared.get("interpolation", "bicubic"),
+        "resample": interpolation,
         "scale": 1 / 255,
-        "mean": list(prepared.get("mean", (0.0,) * channels)),
-        "deviation": list(prepared.get("std", (1.0,) * channels)),
+        "mean": list(values["mean"]),
+        "deviation": list(values["std"]),
     }
+
+
+def _size(height: int, share: Any) -> int:
+    if not (are_numbers([share], 1) and share > 0 and 1 <= height / share <= MOST):
+        raise _unsupported_preprocessing(f"crop_pct that makes sides of 1 to {MOST} pixels", repr(share))
+    return int(height / share)
 
 
 def _unsupported_preprocessing(expected: str, found: str) -> ConfigError:

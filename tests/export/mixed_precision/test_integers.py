@@ -69,7 +69,11 @@ def test_a_product_whose_scale_fits_no_number_is_kept(tmp_path):
 def test_a_graph_without_products_and_activations_without_end_are_errors(tmp_path):
     with pytest.raises(ExportError, match="MatMul, Gemm or Conv with a constant"):
         convert(write_graph(tmp_path / "exact.onnx", EXACT), "int8")
-    path = write_convolving(tmp_path / "conv.onnx")
-    np.save(tmp_path / "x.npy", np.full((1, 2, 6, 6), np.inf, np.float32))
+    text = """
+    <ir_version: 10, opset_import: ["" : 21]>
+    agraph (float[batch, 2] x) => (float[batch, 2] y) { a = MatMul(x, ones)  y = Reciprocal(a) }
+    """
+    path = write_graph(tmp_path / "reciprocal.onnx", text, ones=np.ones((2, 2), np.float32))
+    np.save(tmp_path / "x.npy", np.full((1, 2), np.inf, np.float32))  # of which 1 / ∞ = 0 is made
     with pytest.raises(InputError, match="every activation is finite"):
         convert(path, "int8", calibration=tmp_path / "x.npy")

@@ -83,6 +83,32 @@ def test_what_cannot_be_read_or_written_is_refused_with_status_2(conv, tmp_path)
     assert (done.returncode, "the size of an axis as height=224" in done.stderr) == (2, True)
 
 
+def test_what_is_read_is_not_written_over_nor_one_output_over_another(conv, tmp_path):
+    onnx.save(onnx.load(conv), tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0, location="w.bin")
+    onnx.save(
+        onnx.load(conv), tmp_path / "n.onnx", save_as_external_data=True, size_threshold=0, location="o.onnx.data"
+    )
+    np.savez(tmp_path / "samples.npz", x=np.ones((2, 2, 6, 6), np.float32))
+    (tmp_path / "link").symlink_to("m.onnx")
+    out, samples = tmp_path / "o.onnx", tmp_path / "samples.npz"
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    for file, flag, flags in [
+        ("m.onnx", "--out", ("--out", tmp_path / "w.bin")),
+        ("n.onnx", "--out", ("--out", out)),  # whose large weights would stand in o.onnx.data
+        ("m.onnx", "--out", ("--out", tmp_path / "link")),
+        ("m.onnx", "--out", ("--out", samples, "--calibration", samples)),
+        ("m.onnx", "--report", ("--out", tmp_path / "p", "--report", samples, "--calibration", tmp_path)),
+        ("m.onnx", "--report", ("--out", tmp_path / "p", "--report", tmp_path / "m.onnx")),
+        ("m.onnx", "--report", ("--out", tmp_path / "p", "--report", tmp_path / "p")),
+    ]:
+        done = precision(tmp_path / file, "--to", "fp16", *flags)
+        assert done.returncode == 2 and f"choose another {flag}" in done.stderr, (flags, done.stderr)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    for _ in range(2):  # beside samples, and once more over its own
+        done = precision(conv, "--to", "fp16", "--out", out, "--calibration", tmp_path)
+        assert done.returncode == 0, done.stderr
+
+
 def test_numbers_that_make_no_sense_are_refused(conv):
     with pytest.raises(ConfigError, match="at least one sample"):
         convert(conv, samples=0)
@@ -140,7 +166,7 @@ def test_weights_are_taken_from_the_files_own_folder_alone(conv, tmp_path):
     secret.write_bytes(b"\0" * 10_000)
     inner = tmp_path / "inner"
     inner.mkdir()
-    for location in ("../secret", str(secret), "link"):
+    for location in ("../secret", str(secret), "link", "a\0b"):
         model = onnx.load(conv)
         tensor = model.graph.initializer[0]
         onnx.external_data_helper.set_external_data(tensor, location)

@@ -133,6 +133,7 @@ def test_what_an_earlier_run_left_in_the_folder_is_no_answer(tmp_path):
     ("old", "new", "message"),
     [
         ('("batch", 8)', '("rows", 8)', "'batch' as the first axis of 'mixed'"),
+        ('("batch", 8)', '("batch",)', "an axis behind the batch of 'mixed', as Triton wants one"),
         ('largest={"time": 12}', "largest={}", r"a largest size for each varying axis \['time'\]"),
         ('dtype="bool"', 'dtype="int64"', r"a limit for each integer input \['valid'\]"),
         ('"valid": [True, True]}}', '"extra": 1}}', "an example for the inputs"),

@@ -1,9 +1,10 @@
+import os
 import subprocess
 import sys
 
 import pytest
 
-from attendant.errors import ConfigError
+from attendant.errors import ArtefactError, ConfigError
 from models.checkpoints.place import PRETRAINED, gguf_in, is_hugging_face, place_of, shipped_names
 
 
@@ -32,6 +33,15 @@ def test_any_other_name_can_only_be_a_presets(name):
 def test_a_file_that_is_no_python_is_no_place(tmp_path):
     (tmp_path / "model.onnx").write_text("")
     assert place_of(str(tmp_path / "model.onnx")) is None
+
+
+@pytest.mark.parametrize("suffix", [".py", ".pt2", ".gguf"])
+def test_a_pipe_or_a_device_is_refused(tmp_path, suffix):
+    os.mkfifo(tmp_path / f"pipe{suffix}")
+    (tmp_path / f"device{suffix}").symlink_to(os.devnull)
+    for name in ("pipe", "device"):
+        with pytest.raises(ArtefactError, match=f"a file at .*{name}.*found a pipe"):
+            place_of(str(tmp_path / f"{name}{suffix}"))
 
 
 def test_a_gguf_file_is_found_by_its_path_or_in_its_folder(tmp_path):

@@ -67,11 +67,14 @@ def test_a_pipe_is_not_waited_for(tmp_path):
         read_arrays(tmp_path / "samples.npz", "x")
 
 
-def test_arrays_are_bounded_before_they_are_unpacked(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("bound", "value"), [("MOST_BYTES", 1 << 19), ("available_memory", lambda: 1 << 20)], ids=["bytes", "memory"]
+)
+def test_arrays_are_bounded_before_they_are_unpacked(tmp_path, monkeypatch, bound, value):
     path = tmp_path / "samples.npz"
     path.write_bytes(npz(npy(np.zeros(1 << 20, np.uint8))))
     assert read_arrays(path, "")["x"].nbytes == 1 << 20
-    monkeypatch.setattr(module, "MOST_BYTES", 1 << 19)
+    monkeypatch.setattr(module, bound, value)
     assert path.stat().st_size < 1 << 12
     monkeypatch.setattr(np, "load", None)
     with pytest.raises(InputError, match=r"1048704 bytes of arrays, more than 524288"):

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -5,6 +7,7 @@ from PIL import Image
 from attendant.errors import ConfigError
 from attendant.images import bytes_from_image
 from models.checkpoints.importers.timm import flatten_config, image_details, is_timm
+from tests.oracles.timm_models import timm
 
 SHAPE = (3, 24, 24)
 PREPARED = {
@@ -72,9 +75,46 @@ def test_a_folder_that_says_nothing_of_images_has_no_details():
         ({"crop_mode": "squash"}, "crop_mode 'center'"),
         ({"interpolation": "random"}, "interpolation, one of"),
         ({"input_size": [3, 32, 32]}, "input_size"),
+        ({"input_size": 24}, "input_size"),
+        ({"mean": [0.5]}, "mean of 3 numbers"),
+        ({"mean": [0.5] * 5}, "mean of 3 numbers"),
+        ({"mean": [math.nan] * 3}, "mean of 3 numbers"),
+        ({"mean": "abc"}, "mean of 3 numbers"),
+        ({"std": [0.2, 0.2, 0.0]}, "std of 3 numbers"),
+        ({"crop_pct": -1}, "crop_pct that makes sides"),
+        ({"crop_pct": 1e-9}, "crop_pct that makes sides"),
+        ({"crop_pct": 1e300}, "crop_pct that makes sides"),
+        ({"crop_pct": "0.9"}, "crop_pct that makes sides"),
     ],
     ids=str,
 )
 def test_what_is_not_done_here_is_refused(changes, expected):
     with pytest.raises(ConfigError, match=expected):
         preprocessing(**changes)
+
+
+@pytest.mark.parametrize("name", PREPARED)
+def test_what_is_silent_null_or_empty_is_timms_own_default(name):
+    left_out = {field: value for field, value in PREPARED.items() if field != name}
+    forms = [left_out, {**PREPARED, name: None}] + ([] if name == "input_size" else [{**PREPARED, name: []}])
+    for form in forms:
+        theirs = timm.data.resolve_data_config({"input_size": SHAPE}, pretrained_cfg=form)
+        ours = image_details({"pretrained_cfg": form}, SHAPE)["preprocessing"]
+        assert ours["size"] == math.floor(24 / theirs["crop_pct"])
+        assert ours["resample"] == theirs["interpolation"] and theirs["crop_mode"] == "center"
+        assert (ours["mean"], ours["deviation"]) == (list(theirs["mean"]), list(theirs["std"]))
+
+
+def test_images_of_one_channel_have_no_default_and_of_four_none_at_all():
+    grey = {"pretrained_cfg": {"mean": [0.1], "std": [0.3]}}
+    assert image_details(grey, (1, 24, 24))["preprocessing"]["mode"] == "L"
+    with pytest.raises(ConfigError, match="mean of 1 numbers"):
+        image_details({"pretrained_cfg": {"crop_pct": 1.0}}, (1, 24, 24))
+    with pytest.raises(ConfigError, match=r"images of .* channels"):
+        image_details(grey, (4, 24, 24))
+
+
+@pytest.mark.parametrize("given", [[1], "x", 7, [["a", 1]]])
+def test_arguments_that_are_no_object_are_refused(given):
+    with pytest.raises(ConfigError, match="model_args to be an object"):
+        flatten_config({"architecture": "x", "model_args": given})
