@@ -134,6 +134,8 @@ class TritonClient:
             UnknownNameError: it serves no model of that name.
         """
         answer = await self._call_with_retries(lambda: self._client.get_model_config(name), name)
+        if answer.config.name != name:  # Triton reads a name up to a NUL alone
+            raise error_from("NOT_FOUND", "", name, self.server)
         with reading(name, self.server):
             return ServedModel.from_config(name, answer.config)
 

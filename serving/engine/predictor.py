@@ -59,7 +59,7 @@ def _lengths(runner: Runner, tensors: Tensors) -> Lengths:
 def _run(runner: Runner, requests: Sequence[Tensors]) -> Sequence[dict[str, Array] | AttendantError]:
     names = [spec.name for spec in runner.signature.inputs]
     try:
-        outputs = runner.run({name: np.concatenate([tensors[name] for tensors in requests]) for name in names})
+        outputs = runner.run({name: _joined([tensors[name] for tensors in requests]) for name in names})
     except Exception as error:  # whatever a runtime raises; one request's mistake must not be the others'
         if len(requests) > 1:
             return [answer for one in requests for answer in _run(runner, [one])]
@@ -67,6 +67,12 @@ def _run(runner: Runner, requests: Sequence[Tensors]) -> Sequence[dict[str, Arra
     ends = np.cumsum([len(tensors[names[0]]) for tensors in requests])[:-1]
     parts = {name: np.split(buffer.numpy(), ends) for name, buffer in outputs.items()}
     return [{name: parts[name][number] for name in parts} for number in range(len(requests))]
+
+
+def _joined(arrays: Sequence[Array]) -> Array:
+    joined: Array = np.concatenate(arrays)
+    # A client's bytes may hold a truth value of 7, which a graph would calculate with.
+    return joined.view(np.uint8) != 0 if joined.dtype == np.bool_ else joined
 
 
 def _earned(error: Exception) -> AttendantError:

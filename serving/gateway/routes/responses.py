@@ -12,6 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from fastapi import APIRouter, Request
+from pydantic_core import from_json
 from starlette.responses import Response
 
 from clients.answer import only_answer
@@ -134,6 +135,8 @@ def _head(body: ResponseRequest) -> dict[str, Any]:
 
 def _whole(head: dict[str, Any], output: list[dict[str, Any]], reason: str, usage: TokenUsage) -> dict[str, Any]:
     is_cut = reason == "length"
+    if is_cut and output[-1]["type"] == "function_call" and not _is_json(output[-1]["arguments"]):
+        output = [*output[:-1], {**output[-1], "status": "incomplete"}]
     return {
         **head,
         "status": "incomplete" if is_cut else "completed",
@@ -147,6 +150,13 @@ def _whole(head: dict[str, Any], output: list[dict[str, Any]], reason: str, usag
             "output_tokens_details": {"reasoning_tokens": 0},
         },
     }
+
+
+def _is_json(text: str) -> bool:
+    try:
+        return isinstance(from_json(text), dict)
+    except ValueError:
+        return False
 
 
 def _message(text: str) -> dict[str, Any]:

@@ -44,6 +44,7 @@ class CallItem(Item):
     call_id: str
     name: str
     arguments: str
+    status: str = Field(default="completed", description="one that is not completed is left out")
 
     def message(self) -> dict[str, Any]:
         """The same as a message of a chat."""
@@ -150,6 +151,8 @@ class ResponseRequest(Strict):
 def _messages(items: list[CallItem | ResultItem | MessageItem]) -> list[dict[str, Any]]:
     said: list[dict[str, Any]] = []
     for item in items:
+        if isinstance(item, CallItem) and item.status != "completed":
+            continue  # its arguments broke off
         message = item.message()
         if "tool_calls" in message and said and said[-1]["role"] == "assistant":  # calls belong to what was said
             said[-1].setdefault("tool_calls", []).extend(message["tool_calls"])

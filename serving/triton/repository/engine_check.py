@@ -32,8 +32,7 @@ def check_engines(repository: Path, models: Collection[str] = ()) -> list[Engine
     """
     found = [
         _verified(folder, _stamp(folder))
-        for model in sorted(repository.glob("*"))
-        if not models or model.name in models
+        for model in (sorted(repository / name for name in models) if models else sorted(repository.glob("*")))
         for folder in _with_engines(model)
     ]
     manifests = [manifest for manifest in found if manifest is not None]

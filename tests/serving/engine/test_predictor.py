@@ -32,7 +32,8 @@ class Doubling:
         if (feeds["x"] == FAILING).any():
             raise self.error
         self.shapes.append(feeds["x"].shape)
-        return {"y": OrtBuffer(ort.OrtValue.ortvalue_from_numpy(2 * feeds["x"] * feeds["m"]))}
+        self.made = 2 * feeds["x"] * feeds["m"]  # whose memory the value below has
+        return {"y": OrtBuffer(ort.OrtValue.ortvalue_from_numpy(self.made))}
 
 
 def request(rows, length, seed=0):
@@ -80,6 +81,21 @@ def test_a_run_that_fails_is_the_error_of_the_request_that_makes_it_fail(error, 
     assert first["y"].shape == last["y"].shape == (1, 3) and len(runner.shapes) == 2
     with pytest.raises(kind, match=message):
         raise error
+
+
+class Seeing(Doubling):
+    """A runner that remembers the bytes of truth values, which graphs calculate with."""
+
+    def run(self, feeds):
+        self.seen = feeds["m"].view(np.uint8).tolist()
+        return super().run(feeds)
+
+
+def test_any_truth_value_but_0_is_1():
+    runner, asked = Seeing(), request(1, 3)
+    asked["m"] = np.array([[0, 7, 1]], np.uint8).view(bool)
+    predict(runner, [asked], {})
+    assert runner.seen == [[0, 1, 1]]
 
 
 class Looking(Doubling):

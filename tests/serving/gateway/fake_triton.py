@@ -64,9 +64,11 @@ class FakeTriton(service_pb2_grpc.GRPCInferenceServiceServicer):
     answer: to every single request, name → tensor as :func:`floats` makes it.
     deltas: of every stream, each name → tensor.
     requests: of streams, as they came.
+    cuts_names: whether it reads a model's name up to a NUL alone, as Triton does.
     """
 
-    def __init__(self, *configs, answer=None, deltas=()):
+    def __init__(self, *configs, answer=None, deltas=(), cuts_names=False):
+        self.cuts_names = cuts_names
         self.configs, self.deltas, self.requests = {one.name: one for one in configs}, deltas, []
         self.answer = answer or {}
 
@@ -77,9 +79,10 @@ class FakeTriton(service_pb2_grpc.GRPCInferenceServiceServicer):
         return answer
 
     async def ModelConfig(self, request, context):  # noqa: N802  gRPC names it
-        if request.name not in self.configs:
+        name = request.name.partition("\0")[0] if self.cuts_names else request.name
+        if name not in self.configs:
             await context.abort(grpc.StatusCode.NOT_FOUND, f"unknown model {request.name}")
-        return service_pb2.ModelConfigResponse(config=self.configs[request.name])
+        return service_pb2.ModelConfigResponse(config=self.configs[name])
 
     async def ModelInfer(self, request, context):  # noqa: N802  gRPC names it
         return _response(request, await self.infer(request))

@@ -84,6 +84,17 @@ def test_an_answer_that_is_cut_is_incomplete():
     assert (answer.status, answer.incomplete_details.reason) == ("incomplete", "max_output_tokens")
 
 
+def test_a_call_that_is_cut_is_incomplete_and_may_come_back():
+    server = Server("so " + calls(HERMES, call(HERMES))[: -len("1}}\n</tool_call>")])
+    server.deltas[-1]["finish_reason"] = texts("length")
+    answer = respond(server, whole, tools=TOOLS)
+    assert [item.status for item in answer.output] == ["completed", "incomplete"]
+    said = [{"role": "user", "content": "hi"}, *(item.model_dump() for item in answer.output)]
+    server = Server("hello")
+    assert respond(server, whole, input=[*said, {"role": "user", "content": "go on"}]).output_text == "hello"
+    assert prompt_to(server).count("add") == 0
+
+
 def test_events_are_numbered():
     respond(Server("hello"), raw)
 

@@ -12,6 +12,7 @@ from clients.served_model import ServedModel
 from serving.gateway.upstream import pool as pools
 from serving.gateway.upstream.pool import Pool
 from serving.gateway.upstream.server import FAILURES as FAILURES_TO_EJECT
+from tests.serving.gateway.fake_triton import FakeTriton, config_of, gateway_of
 
 NAME = "stdlib-lm"
 MODEL = ServedModel(name=NAME, decoupled=True, max_batch=1, inputs={}, outputs={}, dtypes={}, parameters={})
@@ -191,3 +192,14 @@ def test_a_name_that_no_server_knows_leaves_nothing_behind():
                 tracemalloc.stop()
 
     asyncio.run(ask_many())
+
+
+def test_a_name_of_which_triton_reads_a_part_is_no_model():
+    async def ask():
+        async with gateway_of(FakeTriton(config_of("a", "embed"), cuts_names=True)) as client:
+            answers = [await client.get("/v1/models/a%00b"), await client.get("/v1/models/a")]
+            answers.append(await client.post("/tokenize", json={"model": "a\0", "prompt": "a"}))
+            return [answer.status_code for answer in answers], (await client.get("/v1/models")).json()["data"]
+
+    statuses, models = asyncio.run(ask())
+    assert statuses == [404, 200, 404] and [model["id"] for model in models] == ["a"]
