@@ -7,6 +7,7 @@ import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
+import httpx
 import pytest
 from playwright.sync_api import expect
 
@@ -246,6 +247,20 @@ def test_a_malformed_address_names_no_model_and_harms_no_other(visit):
         page.get_by_text('no model "%E0%A4%A" here').wait_for()
         page.get_by_role("radio", name="dates-gru").check()
         expect(page.locator(".tokens").first).to_have_text("1997-03-03")
+
+
+def test_models_that_do_not_answer_are_not_ready(visit, shipped_gateway):
+    cards = httpx.get(f"{shipped_gateway.url}/v1/models").json()
+    assert [card["ready"] for card in cards["data"]] == [True] * 6
+    with visit("dates-gru") as page:
+        page.get_by_text("6 models ready", exact=True).wait_for()
+        for card in cards["data"][:2]:
+            card["ready"] = False
+        page.route("**/v1/models", lambda route: route.fulfill(json=cards))
+        page.reload()
+        page.get_by_text("4 of 6 models ready", exact=True).wait_for()
+        page.unroute("**/v1/models")
+        page.get_by_text("6 models ready", exact=True).wait_for()
 
 
 PREDICT = """async ({ inputs, outputs }) => {

@@ -50,5 +50,5 @@ def _is_computed(divisor: ir.Value | None) -> bool:
     if divisor is None or divisor.dtype not in _SIGNED or divisor.const_value is not None:
         return False
     made_by = divisor.producer()
-    is_safe = made_by is not None and made_by.op_type == "Where" and str(made_by.inputs[1].name).startswith(_ONE)
-    return not is_safe
+    read = made_by.inputs[1] if made_by is not None and made_by.op_type == "Where" else None
+    return read is None or not str(read.name).startswith(_ONE)

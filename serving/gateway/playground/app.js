@@ -23,7 +23,11 @@ const VIEWS = {
 };
 const ORDER = Object.keys(VIEWS);
 
+const LOOK_MS = 30000; // each counts for the limits of a key
+const SOON_MS = 3000;
+
 let leave = () => {};
+let nextLook = 0;
 
 async function start() {
   hideFailure();
@@ -31,8 +35,7 @@ async function start() {
     const served = await models();
     const cards = served.filter((card) => card.task in VIEWS);
     cards.sort((one, other) => ORDER.indexOf(one.task) - ORDER.indexOf(other.task) || other.explains.length - one.explains.length);
-    find("server").textContent = `${served.length} model${served.length === 1 ? "" : "s"} ready`;
-    find("server").classList.add("ready");
+    showReadiness(served);
     find("key").hidden = true;
     find("links").hidden = key.get() !== ""; // a link carries no key
     showModels(cards);
@@ -43,6 +46,26 @@ async function start() {
     find("key").hidden = error.status !== 401;
     find("links").hidden = error.status === 401;
     showFailure(error, start);
+  }
+}
+
+function showReadiness(served) {
+  const ready = served.filter((card) => card.ready).length;
+  const whole = ready === served.length;
+  find("server").textContent = `${whole ? "" : `${ready} of `}${served.length} model${served.length === 1 ? "" : "s"} ready`;
+  find("server").classList.toggle("ready", whole);
+  clearTimeout(nextLook);
+  nextLook = setTimeout(lookAgain, whole ? LOOK_MS : SOON_MS);
+}
+
+// A server may end, and come back, while the page is open.
+async function lookAgain() {
+  try {
+    showReadiness(await models());
+  } catch {
+    find("server").textContent = "not connected"; // what is asked next says why
+    find("server").classList.remove("ready");
+    nextLook = setTimeout(lookAgain, LOOK_MS);
   }
 }
 

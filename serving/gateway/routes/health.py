@@ -49,16 +49,10 @@ async def ready(request: Request) -> JSONResponse:
 def readiness(pool: Pool) -> dict[str, Any]:
     """See :class:`Ready`."""
     names = {name for upstream in pool.upstreams for name in (*upstream.models, *upstream.verdicts)}
-    well = {
-        name
-        for upstream in pool.upstreams
-        for name, verdict in upstream.verdicts.items()
-        if verdict.right and not upstream.is_ejected(name)
-    }
     answers = {
         upstream.address: {
             name: "ok" if verdict.right else verdict.found for name, verdict in sorted(upstream.verdicts.items())
         }
         for upstream in pool.upstreams
     }
-    return {"ready": bool(names) and names == well, "upstreams": answers}
+    return {"ready": bool(names) and names == pool.well(), "upstreams": answers}

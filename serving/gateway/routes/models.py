@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Collection
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -30,11 +31,11 @@ _STARTED = int(time.time())
 @router.get("/models", response_model=None, responses={200: {"model": ModelList}})
 async def list_models(request: Request) -> Response:
     """Every model of every server."""
-    served = await Gateway.of(request).pool.models()
-    cards = []
+    pool = Gateway.of(request).pool
+    served, well, cards = await pool.models(), pool.well(), []
     for model in served.values():
         try:
-            cards.append(_render(model))
+            cards.append(_render(model, well))
         except ServerError as error:  # of this model alone
             _LOG.warning("the model %r is left out: %s", model.name, error)
     return Response(b'{"object":"list","data":[%b]}' % b",".join(cards), media_type="application/json")
@@ -42,14 +43,15 @@ async def list_models(request: Request) -> Response:
 
 @router.get("/models/{name}", response_model=None, responses={200: {"model": ModelCard}})
 async def one_model(request: Request, name: str) -> Response:
-    served = await Gateway.of(request).pool.models()
+    pool = Gateway.of(request).pool
+    served = await pool.models()
     if name not in served:
         raise unknown_model(name, served)
-    return Response(_render(served[name]), media_type="application/json")
+    return Response(_render(served[name], pool.well()), media_type="application/json")
 
 
 def card(model: ServedModel) -> dict[str, Any]:
-    """What a model can be asked, see :class:`ModelCard`."""
+    """What a model can be asked, see :class:`ModelCard`; without ``ready``."""
     labels = model.parameters.get("labels")
     example = dict(model.parameters.get("example") or {})
     inputs = {name: value for name, value in example.get("inputs", {}).items() if name != PIXELS}
@@ -91,9 +93,9 @@ def _sizes(shape: tuple[int, ...]) -> list[int | None]:
     return [None if size == ANY else size for size in shape]
 
 
-def _render(model: ServedModel) -> bytes:
+def _render(model: ServedModel, well: Collection[str]) -> bytes:
     with reading(model.name):
-        return bytes(JSONResponse(card(model)).body)
+        return bytes(JSONResponse({**card(model), "ready": model.name in well}).body)
 
 
 def _image_size(model: ServedModel) -> list[int] | None:

@@ -36,6 +36,7 @@ class ModelCard(BaseModel):
         inputs: of a custom model, as ``/v1/predict`` takes them; none of another.
         outputs: of a custom model: name → sizes, likewise.
         label_names: of a custom model's last axis, if its maker named them.
+        ready: whether it answered its example rightly on some server, some seconds ago.
     """
 
     id: str
@@ -54,6 +55,7 @@ class ModelCard(BaseModel):
     inputs: list[TensorCard] | None
     outputs: dict[str, list[int | None]] | None
     label_names: list[str] | None
+    ready: bool
 
 
 class ModelList(BaseModel):

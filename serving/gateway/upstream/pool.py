@@ -85,6 +85,15 @@ class Pool:
             )
         return dict(sorted(found.items()))
 
+    def well(self) -> set[str]:
+        """The names of the models that some server answers rightly, as was found out some seconds ago."""
+        return {
+            name
+            for upstream in self.upstreams
+            for name, verdict in upstream.verdicts.items()
+            if verdict.right and not upstream.is_ejected(name)
+        }
+
     async def model(self, name: str) -> ServedModel:
         """What the server that would be asked first says of a model.
 
