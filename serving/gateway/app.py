@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from serving.gateway import errors
-from serving.gateway.budgets import Budget
+from serving.gateway.budgets import Budget, Budgets
 from serving.gateway.chat_templates import ChatTemplates
 from serving.gateway.gateway import Gateway
 from serving.gateway.middleware import metrics
@@ -66,7 +66,7 @@ def create_app(settings: GatewaySettings) -> FastAPI:
                     settings=settings,
                     pool=pool,
                     decoding=Budget(settings.image_pixels),
-                    tensors=Budget(settings.tensor_bytes),
+                    tensors=Budgets(settings.tensor_bytes, 2 * settings.tensor_bytes),
                     templates=templates,
                 )
                 app.state.metrics.registry.register(Upstreams(pool))

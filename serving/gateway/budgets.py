@@ -79,6 +79,31 @@ class Turns:
         return self._semaphores.setdefault(name, asyncio.Semaphore(self._most))
 
 
+class Budgets:
+    """One for each name, beside a budget of all."""
+
+    def __init__(self, each: int, most: int) -> None:
+        """Nothing is taken yet.
+
+        Args:
+            each: of one name.
+            most: of all together.
+        """
+        self._most_each, self._all = each, Budget(most)
+        self._each = WeakValueDictionary[str, Budget]()  # of names in use
+
+    async def run(self, name: str, amount: int, work: Callable[[], Awaitable[Result]]) -> Result:
+        """Do some work once a name's own part is there, for which its others alone wait, and one of all.
+
+        Args:
+            name: whose it is.
+            amount: as of :meth:`Budget.run`, twice.
+            work: begins it.
+        """
+        own = self._each.setdefault(name, Budget(self._most_each))
+        return await own.run(amount, lambda: self._all.run(amount, work))
+
+
 class Shares:
     """A budget, of which nobody has all."""
 

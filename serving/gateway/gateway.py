@@ -18,7 +18,7 @@ from clients.served_model import ServedModel
 from clients.text import StreamingModel
 from clients.triton_client import Array
 from serving.gateway.answers import TokenUsage, count_tokens, estimate_tokens, merge_streams
-from serving.gateway.budgets import Budget, Turns
+from serving.gateway.budgets import Budget, Budgets, Turns
 from serving.gateway.chat_templates import ChatTemplates
 from serving.gateway.images import pixels_of
 from serving.gateway.large_answers import most_tokens, require_bounded
@@ -51,7 +51,7 @@ class Gateway:
         classified: who may have an image classified now, by the name of the model.
         explained: who may have one explained.
         predicted: who may have tensors predicted.
-        tensors: bytes of the tensors that are under way.
+        tensors: bytes of the tensors that are under way, by the name of the model.
         answer_bytes: the most that the outputs of a model had, by its name.
         unread: bytes of answers of tensors whose clients have not read them.
     """
@@ -60,7 +60,7 @@ class Gateway:
     pool: Pool
     decoding: Budget
     templates: ChatTemplates
-    tensors: Budget
+    tensors: Budgets
     classified: Turns = field(default_factory=lambda: Turns(CLASSIFIED_AT_ONCE))
     explained: Turns = field(default_factory=lambda: Turns(EXPLAINED_AT_ONCE))
     predicted: Turns = field(default_factory=lambda: Turns(PREDICTED_AT_ONCE))

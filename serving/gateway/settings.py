@@ -35,7 +35,8 @@ class GatewaySettings(AccessSettings):
             that would be too much is refused.
         image_bytes: largest file of an image.
         image_pixels: most pixels of an image, and of all that are decoded at once.
-        tensor_bytes: most bytes of a request's tensors, unpacked and in the model's types, and of all at once.
+        tensor_bytes: most bytes of a request's tensors, unpacked and in the model's types, and of all of one model at
+            once; of all models twice as many.
         log_prompts: whether questions stand in the log.
         otlp: base URL to which traces go by OTLP over HTTP; empty sends none.
         tls: towards the Tritons.

@@ -78,7 +78,7 @@ async def predict(request: Request) -> Response:
             return found
 
         # A call to Triton goes on when its client has left, and keeps its tensors: so does its part of the budget.
-        outputs = await (ask() if size <= FREE_BYTES else gateway.tensors.run(size, ask))
+        outputs = await (ask() if size <= FREE_BYTES else gateway.tensors.run(name, size, ask))
         return outputs, list(labels) if named and labels else []
 
     async def predict_in_turn() -> tuple[dict[str, Array], list[str]]:

@@ -117,8 +117,10 @@ class StreamingBody:
             by_candidate.setdefault(output.candidate, []).append(output)
             is_last = output.is_last
         for number, parts in enumerate(by_candidate.values(), start=1):
-            final = is_last and number == len(by_candidate)
+            final = is_last and number == len(by_candidate) and not sender.is_cancelled()
             sender.send(create_response(merge_outputs(parts), self._declared), flags=triton_api.FINAL if final else 0)
+        if is_last and not final:
+            threading.Timer(AFTER_CANCELLATION_S, sender.send, kwargs={"flags": triton_api.FINAL}).start()
         if is_last:
             self._cancel_keys.pop(sender, None)
 

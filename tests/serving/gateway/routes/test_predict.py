@@ -110,6 +110,31 @@ def test_large_tensors_are_under_way_within_a_budget_and_small_ones_beside_them(
     assert {one.status_code for one in found} == {200} and server.most == 3
 
 
+def test_a_model_that_does_not_answer_holds_no_other_up():
+    silent, other = Server([("x", [2])]), Server([("x", [-1])])
+    silent.takes_s = 30.0
+    other.configs["other"] = other.configs.pop("m")
+    other.configs["other"].name = "other"
+    small = {"json": {"model": "m", "inputs": {"x": [[1, 2]]}}, "headers": {"Accept": NPY}}
+    large = {**of_file(packed(x=np.zeros((1, 100_000), np.uint8)))}
+    large["params"] = {"model": "other"}
+
+    async def answered():
+        async with gateway_of(silent, other, tensor_bytes=600_000) as client:
+            await client.get("/v1/models")
+            held = [asyncio.ensure_future(client.post("/v1/predict", **small)) for _ in range(20)]
+            await asyncio.sleep(0.2)
+            async with asyncio.timeout(10.0):
+                found = await client.post("/v1/predict", **large)
+            for one in held:
+                one.cancel()
+            await asyncio.wait(held)
+        return found
+
+    found = asyncio.run(answered())
+    assert found.status_code == 200, found.text
+
+
 @pytest.mark.parametrize("sizes", [[100_000], [-1]], ids=["fixed", "varying"])
 def test_large_outputs_are_under_way_within_the_budget_too(sizes):
     server = Server([("x", [2])], [("y", sizes)], {"y": floats(np.zeros((1, 100_000)))})
