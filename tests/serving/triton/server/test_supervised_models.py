@@ -1,0 +1,127 @@
+"""A supervised server while one of its models is loaded anew, or its folders are away."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import time
+
+import pytest
+import tritonclient.grpc as triton
+
+from serving.triton.server import process
+from serving.triton.server.workers import server_of, workers_of
+from tests.serving.triton.server import sample_models
+from tests.serving.triton.server.test_supervisor import PATIENCE_S, doubles, supervised, until
+
+
+def test_a_model_that_is_away_while_the_server_is_replaced_is_named_and_served_once_it_is_back(settings, capsys):
+    away = settings.repository.with_name("away")
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        assert not lacks[0]
+        (settings.repository / "double").rename(away)
+        server_of(servers[0].group).kill()
+        await until(lambda: len(servers) == 2)
+        assert list(lacks[1]) == ["double"]
+        away.rename(settings.repository / "double")
+        await until(lambda: "double answers again" in capsys.readouterr().err)
+        assert doubles(triton.InferenceServerClient(servers[1].endpoints.grpc))
+
+    supervised(settings, scenario)
+
+
+def test_folders_that_cannot_be_removed_at_first_are_removed_at_the_end(settings, monkeypatch):
+    lacking, folders, remove = [True], [], shutil.rmtree
+    monkeypatch.setattr(
+        process.shutil, "rmtree", lambda path, ignore_errors: None if lacking else remove(path, ignore_errors)
+    )
+
+    async def scenario(servers, lacks):
+        for number in range(1, 4):
+            await until(lambda count=number: len(servers) == count)
+            folders.append(servers[-1].log.parent)
+            if number < 3:
+                server_of(servers[-1].group).kill()
+        assert all(folder.exists() for folder in folders)
+        lacking.clear()
+
+    supervised(settings, scenario)
+    assert len(folders) == 3 and not any(folder.exists() for folder in folders)
+
+
+@pytest.mark.patient
+@pytest.mark.planted
+def test_a_model_whose_worker_is_killed_as_it_is_born_is_back_soon(settings, capsys):
+    """Whether Triton notices is a matter of milliseconds; where it does not, the server is replaced."""
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        killed, reported = set(), ""
+
+        def newborn():
+            return [one for one in workers_of(servers[-1].group) if one.model == "double" and one.pid not in killed]
+
+        async def kill_next():
+            while not (born := newborn()):
+                await asyncio.sleep(0.005)
+            os.kill(born[0].pid, signal.SIGKILL)
+            killed.add(born[0].pid)
+
+        await kill_next()
+        await kill_next()
+        ends_s = time.monotonic() + PATIENCE_S
+        while "double answers again" not in reported:
+            assert time.monotonic() < ends_s, reported
+            await asyncio.sleep(0.05)
+            reported += capsys.readouterr().err
+        assert doubles(triton.InferenceServerClient(servers[-1].endpoints.grpc))
+
+    supervised(settings, scenario)
+
+
+@pytest.mark.patient
+@pytest.mark.planted
+def test_a_model_whose_worker_is_stopped_as_it_is_born_is_back_soon(settings, capsys):
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        (worker,) = [one for one in workers_of(servers[0].group) if one.model == "double"]
+        worker.kill()
+        while not (born := [one for one in workers_of(servers[0].group) if one.model == "double" and one.lives]):
+            await asyncio.sleep(0.005)
+        os.kill(born[0].pid, signal.SIGSTOP)
+        await until(lambda: len(servers) == 2 and workers_of(servers[1].group))
+        await until(lambda: "double answers again" in capsys.readouterr().err)
+
+    supervised(settings, scenario)
+
+
+@pytest.mark.patient
+def test_a_model_whose_worker_stands_still_for_a_while_as_it_is_loaded_is_back_soon(settings, capsys):
+    """Triton waits without end for some of these, though they go on."""
+    late = f"import time\n{sample_models.DOUBLE}\n    def initialize(self, args):\n        time.sleep(2)\n"
+    sample_models.write(settings.repository, "late", sample_models.DOUBLE_CONFIG, late)
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        for pause_s in (0.5, 1.0):
+            (worker,) = [one for one in workers_of(servers[-1].group) if one.model == "late"]
+            worker.kill()
+            while not (born := [one for one in workers_of(servers[-1].group) if one.model == "late" and one.lives]):
+                await asyncio.sleep(0.005)
+            await asyncio.sleep(pause_s)
+            os.kill(born[0].pid, signal.SIGSTOP)
+            await asyncio.sleep(2.5)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(born[0].pid, signal.SIGCONT)
+            began_s, said = time.monotonic(), ""
+            while "late answers again" not in said:
+                said += capsys.readouterr().err
+                if len(servers) > 1 and not lacks[-1]:
+                    break
+                assert time.monotonic() < began_s + PATIENCE_S, said
+                await asyncio.sleep(0.05)
+
+    supervised(settings, scenario)
