@@ -19,7 +19,7 @@ from export.artefact.imported import import_once
 from export.artefact.remembered_hashes import memory_file
 from export.artefact.stage import export_onnx
 from export.bounded.process import run_bounded
-from export.parity.parity import PARITY_NAME
+from export.parity.parity import read_passed
 from export.quality.verification import verify_artefact
 from models.checkpoints.custom_model import PROGRAM_NAME, trace_custom_model
 from models.checkpoints.file_names import CHECKPOINT_FIELDS, CONFIG_NAME
@@ -145,7 +145,7 @@ def _prepare(path: str, folder: Path, advance: Advance) -> Path:
         _remove_unless(_is_whole_artefact, artefact)
         manifest, done = export_onnx(source, artefact)
         advance(f"{manifest.name}: {'exported' if done else 'exported before'}")
-        if done or not _has_passed(artefact):
+        if done or read_passed(artefact) is None:
             verify_artefact(artefact, source).require()
             advance(f"{manifest.name}: verified")
         else:
@@ -201,11 +201,4 @@ def _is_whole_artefact(folder: Path) -> bool:
     try:
         return bool(Manifest.read(folder).name)
     except AttendantError:
-        return False
-
-
-def _has_passed(artefact: Path) -> bool:
-    try:
-        return bool(read_json(artefact / PARITY_NAME)["passed"])
-    except (OSError, ValueError, KeyError, TypeError):
         return False

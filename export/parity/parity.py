@@ -9,14 +9,16 @@ the ratio of the roundoffs of its numbers and of float32's: an error travels thr
 import json
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from attendant.errors import OutputError, ParityError
-from attendant.records import write_new_file
+from attendant.records import read_json, write_new_file
 from export.precision.precisions import PRECISIONS, Precision
 from serving.runtime.base import Array
 
@@ -112,6 +114,7 @@ def write_report(
     value = {
         "reference": "eager float64",
         "safety": SAFETY,
+        "runtimes": _runtimes(),
         "passed": all(level.passed for level in levels)
         and all(one["passed"] for one in (quality or {}).get("verdicts", ())),
         "quality": quality,
@@ -125,6 +128,21 @@ def write_report(
     except OSError as error:
         raise OutputError(f"a place to write at {path}", str(error), "make the folder writable") from error
     return path
+
+
+def read_passed(folder: Path) -> list[ParityLevel] | None:
+    """The levels of an artefact's ``parity.json``, each with its worst case alone.
+
+    None unless it says that all hold, by the runtimes that are installed now.
+    """
+    try:
+        value = read_json(folder / PARITY_NAME)
+        if value["runtimes"] != _runtimes():
+            return None
+        levels = [_level_from_json(level) for level in value["levels"]]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return levels if value["passed"] is True and levels and all(level.passed for level in levels) else None
 
 
 def require_parity(levels: Iterable[ParityLevel], report: Path) -> None:
@@ -164,6 +182,21 @@ def _level_to_json(level: ParityLevel) -> dict[str, Any]:
         "tolerance": level.tolerance,
         "passed": level.passed,
     }
+
+
+def _runtimes() -> dict[str, str]:
+    found = {}
+    for package in ("torch", "onnxruntime", "onnxruntime-gpu", "openvino"):
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
+def _level_from_json(value: Mapping[str, Any]) -> ParityLevel:
+    graph, name, case = (str(value[key]) for key in ("graph", "level", "worst_case"))
+    worst = Measurement(graph=graph, level=name, case=case, error=float(value["max_error"]), scale=math.nan)
+    cases, tolerance = int(value["cases"]), float(value["tolerance"])
+    return ParityLevel(graph=graph, name=name, cases=cases, worst=worst, tolerance=tolerance)
 
 
 def _number(value: float) -> float | None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attendant.errors import OutputError, ParityError
-from export.parity.parity import SAFETY, YARDSTICK, compare, levels_of, require_parity, write_report
+from export.parity.parity import SAFETY, YARDSTICK, compare, levels_of, read_passed, require_parity, write_report
 
 NOTHING_LOST = {"verdicts": []}
 REFERENCE = np.ones((2, 3))
@@ -70,3 +70,28 @@ def test_a_budget_that_does_not_hold_fails_the_report(tmp_path):
     assert value["levels"][0]["passed"] is True
     assert value["passed"] is False
     assert value["quality"] == beyond
+
+
+def test_a_report_that_passed_is_read_again_and_no_other(tmp_path):
+    measurements = [measured(YARDSTICK, 1e-3), measured("ort float32", 2e-3)]
+    levels = levels_of(measurements)
+    assert read_passed(tmp_path) is None
+    report = write_report(measurements, levels, tmp_path, NOTHING_LOST)
+    found = read_passed(tmp_path)
+    assert [(one.graph, one.name, one.cases, one.worst.error, one.worst.case, one.tolerance) for one in found] == [
+        (one.graph, one.name, one.cases, one.worst.error, one.worst.case, one.tolerance) for one in levels
+    ]
+    whole = json.loads(report.read_text())
+    for changed in (
+        {"passed": False},
+        {"passed": 1},
+        {"levels": []},
+        {"levels": 5},
+        {"runtimes": {**whole["runtimes"], "onnxruntime": "0.1"}},
+        {"levels": [{**whole["levels"][1], "max_error": 1.0}]},
+        {"levels": [{**whole["levels"][1], "max_error": None}]},
+    ):
+        report.write_text(json.dumps({**whole, **changed}))
+        assert read_passed(tmp_path) is None, changed
+    report.write_text("{")
+    assert read_passed(tmp_path) is None
