@@ -3,6 +3,7 @@
 from typing import Literal, get_args
 
 THREADS = "threads"
+MOST_THREADS = 1024
 RUNTIME = "runtime"
 Runtime = Literal["auto", "onnxruntime", "openvino", "openvino-bf16"]
 RUNTIMES: tuple[Runtime, ...] = get_args(Runtime)

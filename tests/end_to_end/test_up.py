@@ -3,6 +3,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -157,8 +158,8 @@ def test_a_repository_that_is_not_there_is_status_2(tmp_path):
 
 @pytest.mark.planted
 def test_a_model_that_cannot_be_loaded_or_answers_wrongly_is_not_served_and_the_other_is(repository_of_two, tmp_path):
-    changed, wrong = tmp_path / "changed", tmp_path / "wrong"
-    for copy in (changed, wrong):
+    changed, wrong, crowded = tmp_path / "changed", tmp_path / "wrong", tmp_path / "crowded"
+    for copy in (changed, wrong, crowded):
         subprocess.run(["cp", "-r", str(repository_of_two), str(copy)], check=True)
     os.truncate(changed / "digits-vit/1/model.onnx", 1000)
     with up(repository=changed) as (process, _):
@@ -174,6 +175,11 @@ def test_a_model_that_cannot_be_loaded_or_answers_wrongly_is_not_served_and_the_
         assert (
             told.startswith(f"not served, and tried again: {DATES}: expected the right answer") and "1997-03-03" in told
         )
+    config = crowded / "digits-vit/config.pbtxt"
+    config.write_text(re.sub(r'(key: "threads"\s+value \{\s+string_value: )"1"', r'\1"100000"', config.read_text()))
+    with up(repository=crowded) as (process, _):
+        assert process.stdout.readline() == f"every model answered its example: {DATES}\n"
+        assert "from 1 to 1024 threads; found '100000'" in process.stdout.readline()
 
 
 def test_a_server_none_of_whose_models_can_be_served_ends_with_what_is_wrong(repository_of_two, tmp_path):

@@ -18,13 +18,14 @@ from attendant.errors import (
     AttendantError,
     BusyError,
     CancelledError,
+    ConfigError,
     InputError,
     LoadingError,
     LostError,
     MachineError,
 )
 from attendant.manifest import Manifest
-from attendant.parameters import DEVICE, GRAPH_MODEL, RUNTIME, THREADS, Device, Runtime
+from attendant.parameters import DEVICE, GRAPH_MODEL, MOST_THREADS, RUNTIME, THREADS, Device, Runtime
 from attendant.tensor_names import (
     CANCEL,
     CANCEL_KEY,
@@ -74,6 +75,7 @@ def find_artefact(arguments: dict[str, str]) -> tuple[Path, Manifest, int, Runti
 
     Raises:
         ArtefactError: the manifest is missing or damaged.
+        ConfigError: so many threads there cannot be.
         MachineError: NumPy 2 is installed, under which this stub returns empty tensors with status OK.
     """
     require_numpy_1(np.__version__)
@@ -82,7 +84,10 @@ def find_artefact(arguments: dict[str, str]) -> tuple[Path, Manifest, int, Runti
     manifest = Manifest.read(folder)
     parameters = json.loads(arguments["model_config"])["parameters"]
     runtime, device = (parameters.get(key, {"string_value": "auto"})["string_value"] for key in (RUNTIME, DEVICE))
-    return folder, manifest, int(parameters[THREADS]["string_value"]), runtime, device
+    threads = parameters[THREADS]["string_value"]
+    if not (threads.isdecimal() and 1 <= int(threads[:9]) <= MOST_THREADS):
+        raise ConfigError(f"from 1 to {MOST_THREADS} threads", repr(threads[:9]), "lay the repository out again")
+    return folder, manifest, int(threads), runtime, device
 
 
 def _end_with_server(server: int) -> None:

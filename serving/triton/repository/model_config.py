@@ -17,7 +17,7 @@ from attendant.images import require_fitting_size
 from attendant.labels import label_fault
 from attendant.manifest import Manifest
 from attendant.no_tokenizer import TOKEN_IDS_ONLY
-from attendant.parameters import DEVICE, GRAPH_MODEL, RUNTIME, THREADS, Device, Runtime
+from attendant.parameters import DEVICE, GRAPH_MODEL, MOST_THREADS, RUNTIME, THREADS, Device, Runtime
 from attendant.sampling_tensors import SPECS
 from attendant.signature import GraphSignature, TensorSpec
 from attendant.tasks import resolve, task_named
@@ -42,7 +42,6 @@ from serving.engine.settings import EngineSettings
 from serving.triton.repository.chat_template import CHAT_TEMPLATE, CONTROL_TOKENS, TOOL_CALLS_ID
 
 LABELS_NAME = "labels.txt"
-MOST_THREADS = 1024
 MOST_WARM_UP_BYTES = 1 << 27
 """Of zeros; tritonserver and its worker each hold them several times over, as long as they load the model."""
 _LARGEST = 2**31 - 1

@@ -179,15 +179,16 @@ def _read(path: Path, header: _Header, size: int) -> GgufFile:
         raise ValueError(f"general.alignment {alignment!r}")
     found = _unique(count, lambda: (header.text(), _describe(header)))
     begin = -(-header.at // alignment) * alignment
-    tensors = {}
+    tensors, expected = {}, 0
     for name, (shape, number, offset) in found.items():
         kind = _TYPES.get(number, f"type {number}")
         if kind not in BLOCKS:
             raise refuse("GGUF", f"{kind}, of which {name} is")
         numbers, of_block = BLOCKS[kind]
-        if shape[-1] % numbers or offset % alignment:
-            raise ValueError(f"{name} of {kind}: rows of {shape[-1]} numbers at {offset}")
-        end = begin + offset + prod(shape) // numbers * of_block
+        if shape[-1] % numbers or offset != expected:  # each right behind the one before, as ggml wants it
+            raise ValueError(f"{name} of {kind}: rows of {shape[-1]} numbers at {offset}, not at {expected}")
+        size_of = prod(shape) // numbers * of_block
+        end, expected = begin + offset + size_of, offset + -(-size_of // alignment) * alignment
         if end > size:
             raise ValueError(f"{size} bytes, and {name} ends at {end}")
         tensors[name] = StoredTensor(kind=kind, shape=shape, begin=begin + offset, end=end)

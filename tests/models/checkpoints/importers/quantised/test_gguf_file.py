@@ -41,8 +41,8 @@ def header(version=3, tensors=0, entries=0, rest=b""):
     return b"GGUF" + struct.pack("<IQQ", version, tensors, entries) + rest
 
 
-def tensor(shape=(32,), kind=0, offset=0):
-    return TEXT + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind, offset)
+def tensor(shape=(32,), kind=0, offset=0, name=b"a"):
+    return struct.pack("<Q", 1) + name + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind, offset)
 
 
 HUGE = 2**63
@@ -69,6 +69,8 @@ HOSTILE = {
     "beyond the file": header(tensors=1, rest=tensor((2**20, 2**20))),
     "far beyond the file": header(tensors=1, rest=tensor(offset=2**63)),
     "an odd place": header(tensors=1, rest=tensor(offset=7) + bytes(999)),
+    "a place of another": header(tensors=2, rest=tensor() + tensor(name=b"b") + bytes(999)),
+    "a gap": header(tensors=2, rest=tensor() + tensor(name=b"b", offset=256) + bytes(999)),
     "no alignment": header(entries=1, rest=struct.pack("<Q", 17) + b"general.alignment" + struct.pack("<II", 4, 0)),
 }
 
