@@ -97,7 +97,7 @@ class Budgets:
 
         Args:
             name: whose it is.
-            amount: as of :meth:`Budget.run`, twice.
+            amount: to take of its own budget, and of that of all; the whole of one where it is more than that.
             work: begins it.
         """
         own = self._each.setdefault(name, Budget(self._most_each))
