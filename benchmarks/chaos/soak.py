@@ -74,17 +74,18 @@ def draw_round(rounds: Sequence[Round], traffics: Mapping[str, Traffic], rng: Ra
     second = rng.choice([other for other in standing if other.scenario.faults[0].do == "clients"])
     name = one.name
     if one in standing and second.name != one.name and rng.random() < DOUBLE:
-        name, scenario = f"{one.name}+{second.name}", combine(scenario, second.scenario)
+        name, scenario = f"{one.name}+{second.name}", combine(scenario, second.scenario, second.target)
     return Round(name=name, scenario=scenario, target=one.target, traffics=tuple(sorted(names)))
 
 
-def combine(first: Scenario, second: Scenario) -> Scenario:
-    """Both faults at once: what either allows is allowed."""
+def combine(first: Scenario, second: Scenario, target: str = "") -> Scenario:
+    """Both faults at once, the second on a target of its own: what either allows is allowed."""
     assert second.start == Start()
     one, other = first.expect, second.expect
+    own = [msgspec.structs.replace(action, model=action.model or target) for action in second.faults]
     return msgspec.structs.replace(
         first,
-        faults=(*first.faults, *second.faults),
+        faults=(*first.faults, *own),
         lasts_s=max(first.lasts_s, second.lasts_s),
         limit_s=first.limit_s + second.limit_s,
         expect=Expectation(

@@ -45,6 +45,8 @@ POLL_S = 0.1
 CRASH_SIGNALS = (4, 6, 7, 8, 11)
 CRASHED = re.compile(rb"^Signal \((4|6|7|8|11)\) received\.$", re.MULTILINE)
 """What tritonserver 2.51 prints before it looks where it was, which can hang (server's ``main.cc``)."""
+LOADING = re.compile(r"TRITONBACKEND_ModelInstanceInitialize: (\S+)_\d+_\d+ \(")
+"""What a backend prints of a model as it begins to load it; the server itself prints its line of all of them at once."""
 MOST_LOG_BYTES = 1 << 20
 """That are read of the log at once."""
 PROBE_TIMEOUT_S = 2.0
@@ -109,12 +111,13 @@ class TritonServer:
         status = None if self._guard is None else self._guard.returncode
         return None if status is None else returncode_from_status(status)
 
-    def start(self, later: Collection[str] = (), before: Collection[str] = ()) -> None:
+    def start(self, later: Collection[str] = (), before: Collection[str] = (), *, one_by_one: bool = False) -> None:
         """Start the server and return at once.
 
         Args:
             later: models that are not loaded at its start.
             before: models that another served before: one that is gone since can be loaded once it is back.
+            one_by_one: whether models are loaded one after another, so that a crash shows whose it is.
 
         Raises:
             MachineError: there is no tritonserver, or it lacks what it needs.
@@ -136,7 +139,7 @@ class TritonServer:
         lay_out(installation, self._settings.repository, self._workspace)
         self._loaded_first = [name for name in self.models if name not in {*later, *gone}]
         command = command_line(
-            self._settings, installation, self._workspace, self.name, self.regions, self._loaded_first
+            self._settings, installation, self._workspace, self.name, self.regions, self._loaded_first, one_by_one
         )
         self._guard = launch(command, self.admin_key.secret, installation, self._workspace)
         self._reaper = Reaper(self._guard.pid, self._workspace, self.regions)
@@ -207,6 +210,13 @@ class TritonServer:
         text = self._read_log()
         told = ("successfully loaded '{}'", "failed to load '{}'")
         return [name for name in self._loaded_first if not any(one.format(name) in text for one in told)]
+
+    def models_at_the_crash(self) -> list[str]:
+        """The models that this server was loading as a signal of a crash ended it; none where none has."""
+        if -(self.returncode or 0) not in CRASH_SIGNALS:
+            return []
+        begun = {found[1] for found in LOADING.finditer(self._read_log())}
+        return [name for name in self.unfinished_models() if name in begun]
 
     def wait_until_ready(self, check: Callable[[Endpoints], None], timeout_s: float) -> None:
         """Return when the server has loaded every model and the check agrees; not within an event loop.

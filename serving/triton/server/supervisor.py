@@ -61,12 +61,12 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
     """
     backoff, first, before = Backoff(), True, tuple[str, ...]()
     stuck, harmful = Troubles(), Troubles()  # that died as they were loaded, and with which the server crashed or grew
-    failed_before = list[TritonServer]()
+    failed_before, suspects = list[TritonServer](), list[str]()
     try:
         while True:
             server = start()
             try:
-                server.start(later={*stuck, *harmful}, before=before)
+                server.start(later={*stuck, *harmful}, before=before, one_by_one=bool(suspects))
                 before = server.models
                 await _wait_until_live(server, supervision.start_timeout_s)
                 async with TritonClient(
@@ -93,15 +93,20 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
                     if not supervision.watch_s:
                         raise ServerError("a running tritonserver", reason, "see its log")
             except (AttendantError, OSError) as error:  # the machine may lack descriptors, processes, room on a disk
-                ended = server.poll() is not None
+                ended, reason = server.poll() is not None, str(error)
                 left_out = (server.ended_late if ended else server.unfinished_models()) if first else []
-                is_one_for_others = 0 < len(left_out) < len(server.models)
-                if not supervision.watch_s or (first and not is_one_for_others):
+                if left_out and not ended:
+                    reason = f"never loaded, for which Triton waits: {', '.join(left_out)}"
+                if first and not left_out and (crashed_with := server.models_at_the_crash()):
+                    reason = f"the server crashed while it loaded {', '.join(crashed_with)}"
+                    # Of several, a start that loads one after another shows which.
+                    is_clear = len(crashed_with) == 1 or suspects
+                    left_out, suspects = (crashed_with, []) if is_clear else ([], crashed_with)
+                serves_others = len({*stuck, *harmful, *left_out}) < len(server.models)
+                if not supervision.watch_s or (first and not (serves_others and (left_out or suspects))):
                     raise
                 for name in left_out:
                     (harmful if ended else stuck).count(name)
-                waits = left_out and not ended
-                reason = f"never loaded, for which Triton waits: {', '.join(left_out)}" if waits else str(error)
             finally:
                 server.stop()
             # Of the last one the log stays for a while; where descriptors or the disk have run out, so do folders.

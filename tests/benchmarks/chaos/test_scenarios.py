@@ -80,6 +80,14 @@ def test_of_two_faults_at_once_all_that_either_allows_is_allowed():
     assert not both.expect.same_processes and both.expect.others_failed == 0
 
 
+def test_of_two_faults_at_once_each_has_its_own_target():
+    rounds = expand(SCENARIOS, list(TRAFFICS))
+    rng = random.Random(0)  # noqa: S311
+    doubles = [one for one in (draw_round(rounds, TRAFFICS, rng) for _ in range(2000)) if "+" in one.name]
+    targeted = [one for one in doubles if one.name.endswith("+worker-killed-beside-bad-clients")]
+    assert targeted and all(one.scenario.faults[-1].model == "stdlib-lm" for one in targeted)
+
+
 def test_make_has_a_target_for_each():
     makefile = (ROOT / "Makefile").read_text()
     for target, module in (

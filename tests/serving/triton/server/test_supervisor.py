@@ -279,6 +279,37 @@ def test_a_server_that_dies_of_the_end_of_a_late_model_is_started_without_it(set
     assert "starting the server anew: expected a running tritonserver" in capsys.readouterr().err
 
 
+CRASHING = """
+import os
+import signal
+import time
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        time.sleep(1.0)
+        os.kill(os.getppid(), signal.SIGSEGV)
+        time.sleep(600)
+
+    def execute(self, requests):
+        return []
+"""
+
+
+@pytest.mark.planted
+def test_models_with_which_the_first_server_crashes_keep_no_other_from_being_served(settings, capsys):
+    for name in ("a-crash", "z-crash"):
+        sample_models.write(settings.repository, name, sample_models.DOUBLE_CONFIG, CRASHING)
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        assert list(lacks[0]) == ["a-crash", "z-crash"]
+        assert doubles(triton.InferenceServerClient(servers[0].endpoints.grpc))
+
+    supervised(settings, scenario)
+    assert "starting the server anew: the server crashed while it loaded" in capsys.readouterr().err
+
+
 def test_a_model_that_a_server_grew_with_is_left_alone_for_a_while(settings, capsys):
     sample_models.write(settings.repository, "broken", sample_models.DOUBLE_CONFIG, sample_models.BROKEN)
 
