@@ -46,7 +46,7 @@ CRASH_SIGNALS = (4, 6, 7, 8, 11)
 CRASHED = re.compile(rb"^Signal \((4|6|7|8|11)\) received\.$", re.MULTILINE)
 """What tritonserver 2.51 prints before it looks where it was, which can hang (server's ``main.cc``)."""
 LOADING = re.compile(r"TRITONBACKEND_ModelInstanceInitialize: (\S+)_\d+_\d+ \(")
-"""What a backend prints of a model as it begins to load it; the server itself prints its line of all of them at once."""
+"""What a backend prints of a model as it begins to load it; the server prints its own line of all of them at once."""
 MOST_LOG_BYTES = 1 << 20
 """That are read of the log at once."""
 PROBE_TIMEOUT_S = 2.0
