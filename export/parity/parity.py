@@ -27,7 +27,7 @@ PARITY_NAME = "parity.json"
 # accumulates in longer or shorter vectors makes its own larger or smaller by as much again; the rest is margin.
 SAFETY = PRECISIONS["fp32"].safety
 YARDSTICK = "eager float32"
-ROWS_ALONE = f"{YARDSTICK}, each row alone"
+ROWS_ALONE = "eager float64, each row alone"
 _EPSILON_RATIO = float(np.finfo(np.float64).eps / np.finfo(np.float32).eps)
 
 

@@ -46,6 +46,37 @@ def test_a_program_whose_rows_depend_on_each_other_fails_the_parity_check(tmp_pa
         require_parity(levels, tmp_path / "parity.json")
 
 
+class Label(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x):
+        scores = self.layer(x)
+        return (scores - 0.3 * scores.mean(0)).argmax(-1, keepdim=True)
+
+
+class Clamped(Label):
+    def forward(self, x):
+        return self.layer(x / x.abs().max().clamp(min=10.0))
+
+
+class Overflowing(Label):
+    def forward(self, x):
+        return (self.layer(x) * 1e3).exp().cumsum(-1)
+
+
+@pytest.mark.parametrize(("module", "is_refused"), [(Label, True), (Clamped, True), (Overflowing, False)])
+def test_rows_that_see_each_other_seldom_fail_the_parity_check(tmp_path, module, is_refused):
+    torch.manual_seed(0)
+    shapes = ({0: torch.export.Dim("batch")},)
+    program = torch.export.export(module().eval(), (torch.randn(2, 4),), dynamic_shapes=shapes)
+    torch.export.save(program, tmp_path / "model.pt2")
+    export_onnx(str(tmp_path / "model.pt2"), tmp_path / "artefact")
+    (rows,) = [level for level in levels_of(check_parity(tmp_path / "artefact")) if level.name == ROWS_ALONE]
+    assert rows.passed is not is_refused
+
+
 def test_a_key_padding_mask_has_its_query_axis_written_out(exported):
     model = onnx.load(exported[1] / "model.onnx")
     made_by = {output: node.op_type for node in model.graph.node for output in node.output}
