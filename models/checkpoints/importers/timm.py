@@ -87,7 +87,12 @@ def image_details(values: Mapping[str, Any], pixel_shape: tuple[int, ...]) -> di
     """
     prepared = values.get("pretrained_cfg") or {}
     labels = values.get("label_names") or prepared.get("label_names")
-    details: dict[str, Any] = {"labels": list(labels)} if labels else {}
+    if isinstance(labels, Mapping):  # from numbers to labels, of which JSON makes text
+        try:
+            labels = [labels[str(index)] for index in range(len(labels))]
+        except KeyError as error:
+            raise ConfigError(f"label_names of 0 to {len(labels) - 1}", f"no {error}", "correct config.json") from error
+    details: dict[str, Any] = {"labels": labels} if labels else {}
     return {**details, "preprocessing": _preprocessing_of(prepared, pixel_shape)} if prepared else details
 
 

@@ -65,6 +65,15 @@ def test_labels_travel(place):
     assert image_details(values, SHAPE)["labels"] == labels
 
 
+def test_labels_by_their_numbers_travel_in_their_order():
+    assert image_details({"label_names": {"1": "bee", "0": "ant"}}, SHAPE) == {"labels": ["ant", "bee"]}
+
+
+def test_labels_whose_numbers_leave_one_out_are_refused():
+    with pytest.raises(ConfigError, match="label_names of 0 to 1"):
+        image_details({"label_names": {"0": "ant", "2": "bee"}}, SHAPE)
+
+
 def test_a_folder_that_says_nothing_of_images_has_no_details():
     assert image_details({}, SHAPE) == {}
 
