@@ -45,7 +45,7 @@ class Prepared:
     models: tuple[str, ...]
 
 
-def prepare_models(paths: Sequence[str], repository: Path | None = None) -> Prepared:
+def prepare_models(paths: Sequence[str], repository: Path | None = None, *, explain: bool = False) -> Prepared:
     """Import, export and verify what each path holds, and lay it out for Triton.
 
     In a process of its own, as what serves needs neither torch nor what an export leaves behind.
@@ -54,6 +54,7 @@ def prepare_models(paths: Sequence[str], repository: Path | None = None) -> Prep
         paths: Hugging Face folders, checkpoints, .gguf, .py and .pt2 files, artefacts; also names of `attendant models
             list`.
         repository: the one to write; a folder of the cache if not given.
+        explain: whether models also show what they attend to, on the page and to clients.
 
     Raises:
         AttendantError: a path is none of these, or as import, export, verify and repository raise.
@@ -62,17 +63,20 @@ def prepare_models(paths: Sequence[str], repository: Path | None = None) -> Prep
         cache = memory_file().parent
     except RuntimeError as error:
         raise OutputError("a user's home, for a cache", str(error), _ANOTHER_CACHE) from error
-    prepared: Prepared = run_bounded("commands.model_paths:prepare_here", cache, paths, repository)
+    prepared: Prepared = run_bounded("commands.model_paths:prepare_here", cache, paths, repository, explain)
     return prepared
 
 
-def prepare_here(cache: Path, paths: Sequence[str], repository: Path | None = None) -> Prepared:
+def prepare_here(
+    cache: Path, paths: Sequence[str], repository: Path | None = None, explain: bool = False
+) -> Prepared:
     """The same, in this process.
 
     Args:
         cache: where a folder for each path lies.
         paths: as above.
         repository: as above.
+        explain: as above.
 
     Raises:
         OutputError: the cache cannot be written.
@@ -85,7 +89,7 @@ def prepare_here(cache: Path, paths: Sequence[str], repository: Path | None = No
     folders = [cache / "served" / _key(path) for path in paths]
     with progress("serve", len(_SHOWN) * len(paths) + 1) as advance:
         try:
-            artefacts = [_prepare(path, folder, advance) for path, folder in zip(paths, folders, strict=True)]
+            artefacts = [_prepare(path, folder, explain, advance) for path, folder in zip(paths, folders, strict=True)]
         except OutputError as error:  # whose remedy is a flag that `serve` has not
             raise OutputError(error.expected, error.found, _ANOTHER_CACHE) from error
         out = repository or cache / "served" / _key(*paths) / "repository"
@@ -126,7 +130,7 @@ def _require_model(path: str) -> None:
         raise ArtefactError(f"a model at {path}", "nothing there", "correct the path, or see `attendant models list`")
 
 
-def _prepare(path: str, folder: Path, advance: Advance) -> Path:
+def _prepare(path: str, folder: Path, explain: bool, advance: Advance) -> Path:
     place, source, imported = Path(path), path, "nothing to import"
     if _is_artefact(place):
         name = Manifest.read(place).name
@@ -143,7 +147,7 @@ def _prepare(path: str, folder: Path, advance: Advance) -> Path:
             source, imported = str(folder / "checkpoint"), _import(place, folder / "checkpoint")
         advance(f"{path}: {imported}")
         _remove_unless(_is_whole_artefact, artefact)
-        manifest, done = export_onnx(source, artefact)
+        manifest, done = export_onnx(source, artefact, explain)
         advance(f"{manifest.name}: {'exported' if done else 'exported before'}")
         if done or read_passed(artefact) is None:
             verify_artefact(artefact, source).require()

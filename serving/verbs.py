@@ -129,6 +129,7 @@ def engines(repository: Positional[Path] = Path("model_repository")) -> int:
 def serve(
     paths: Positional[tuple[str, ...]] = (),
     repository: Path | None = None,
+    explain: bool = False,
     http_port: int = 0,
     grpc_port: int = 8001,
     metrics_port: int = 8002,
@@ -156,6 +157,7 @@ def serve(
             `attendant models list`; without any, a repository is served.
         repository: what `attendant repository` wrote; model_repository if not given. With PATHS, where they are laid
             out; a folder of the cache if not given.
+        explain: let each of PATHS also show what it attends to, on the page and to clients that ask.
         http_port: for KServe v2 over REST, by which a single hostile request can end tritonserver 2.51; 0 for none.
         grpc_port: for KServe v2 over gRPC.
         metrics_port: for Prometheus.
@@ -197,6 +199,8 @@ def serve(
         raise ConfigError("--gateway-port", f"{given} alone", "give the gateway a port, or leave its options out")
     if paths and models:
         raise ConfigError("PATHS, or --models of a repository", "both", "leave one of them out")
+    if explain and not paths:
+        raise ConfigError("PATHS beside --explain", "none", "export with --explain what the repository holds")
     own_client = listen.own_client()
     never_wait_for_readers()
     raise_descriptor_limit()
@@ -208,7 +212,7 @@ def serve(
     try:
         with sidecar as gateway:
             if paths:
-                settings = _prepare(settings, paths, repository)
+                settings = _prepare(settings, paths, repository, explain)
             if settings.models:
                 check_engines(settings.repository, settings.models)
             else:
@@ -225,13 +229,15 @@ def serve(
     return 0
 
 
-def _prepare(settings: ServerSettings, paths: tuple[str, ...], repository: Path | None) -> ServerSettings:
+def _prepare(
+    settings: ServerSettings, paths: tuple[str, ...], repository: Path | None, explain: bool
+) -> ServerSettings:
     from serving.triton.server.installation import find_installation
     from serving.triton.server.ports import check_ports_free
 
     find_installation()  # what would stop the server stops it before the work
     check_ports_free(settings)
-    prepared = resolve("commands.model_paths:prepare_models")(paths, repository)
+    prepared = resolve("commands.model_paths:prepare_models")(paths, repository, explain=explain)
     return replace(settings, repository=prepared.repository, models=prepared.models)
 
 

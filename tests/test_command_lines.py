@@ -99,6 +99,7 @@ FROZEN = {
     },
     "serve": {
         "--repository",
+        "--explain",
         "--http-port",
         "--grpc-port",
         "--metrics-port",

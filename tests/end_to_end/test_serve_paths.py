@@ -24,6 +24,7 @@ from tests.end_to_end.documents import environment
 from tests.end_to_end.gateways import started
 from tests.end_to_end.test_playground import AUDIT
 from tests.models.checkpoints.custom_models import write_project
+from tests.models.checkpoints.importers.quantised.ggufs import KIND, theirs_of, write_gguf
 
 START_S = 600  # of patience; 90 s are promised on two cores that nobody else uses
 NPY, NPZ = "application/x-npy", "application/x-npz"
@@ -151,6 +152,24 @@ def test_the_page_draws_the_inputs_and_an_unknown_name_says_so(served):
             page.get_by_role("radio", name="mine").check()
             expect(page.locator("#failure")).to_be_hidden()
             expect(page.get_by_label("x", exact=True)).to_be_visible()
+
+
+def test_a_gguf_file_is_served_with_its_attention_in_one_command(tmp_path):
+    theirs = theirs_of(tmp_path / "theirs")
+    (tmp_path / "gguf").mkdir()
+    write_gguf(theirs, tmp_path / "gguf" / "tiny.gguf", KIND.Q8_0)  # which puts the file's numbers into the model
+    with (
+        attendant_serve(tmp_path, "gguf/tiny.gguf", "--explain") as (gateway, _),
+        httpx.Client(base_url=gateway) as http,
+    ):
+        asked = {"model": "tiny", "prompt": "the hat", "max_tokens": 1, "temperature": 0, "logprobs": 1}
+        (choice,) = http.post("/v1/completions", json=asked, timeout=60).json()["choices"]
+        ids = http.post("/tokenize", json={"model": "tiny", "prompt": "the hat"}).json()["tokens"]
+        with torch.no_grad():
+            wanted = theirs(torch.tensor([ids])).logits[0, -1].log_softmax(-1)
+        assert choice["logprobs"]["token_logprobs"] == pytest.approx([wanted.max().item()], abs=0.05)
+        shown = http.post("/v1/explain", json={"model": "tiny", "input": "the hat", "max_tokens": 2}, timeout=60).json()
+        np.testing.assert_allclose(np.sum(shown["alignment"], axis=-1), 1.0, atol=1e-3)
 
 
 def test_the_second_time_it_comes_from_the_cache(served, place, capfd, monkeypatch):
