@@ -67,9 +67,7 @@ def prepare_models(paths: Sequence[str], repository: Path | None = None, *, expl
     return prepared
 
 
-def prepare_here(
-    cache: Path, paths: Sequence[str], repository: Path | None = None, explain: bool = False
-) -> Prepared:
+def prepare_here(cache: Path, paths: Sequence[str], repository: Path | None = None, explain: bool = False) -> Prepared:
     """The same, in this process.
 
     Args:

@@ -66,7 +66,8 @@ def _measure_rows(case: str, feeds: dict[str, Array], runners: Runners) -> Itera
     """The rows together, with as many of a hundred times their size: these turn even labels that see them."""
     model = runners[REFERENCE]["model"]
     unlike = {
-        name: np.concatenate([array, 100 * array if array.dtype.kind == "f" else array]) for name, array in feeds.items()
+        name: np.concatenate([array, 100 * array if array.dtype.kind == "f" else array])
+        for name, array in feeds.items()
     }
     rows = range(len(next(iter(unlike.values()))))
     alone = [model.run({name: array[row : row + 1] for name, array in unlike.items()}) for row in rows]
