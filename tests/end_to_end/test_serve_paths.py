@@ -135,7 +135,7 @@ def test_keys_quotas_and_metrics_know_the_route(served, tmp_path):
 
 def test_the_page_draws_the_inputs_and_an_unknown_name_says_so(served):
     with started_browser() as browser:
-        with clean_page(browser, f"{served[0]}/#mine") as page:
+        with clean_page(browser, f"{served[0]}/#mine", expected_errors=("400 (Bad Request)",)) as page:
             expect(page.locator("#server")).to_have_text("1 model ready")
             expect(page.get_by_label("x", exact=True)).to_have_value("[0.5,0.5,0.5,0.5]")
             page.get_by_label("x", exact=True).fill("[4, -3, 2, -1]")
@@ -143,6 +143,13 @@ def test_the_page_draws_the_inputs_and_an_unknown_name_says_so(served):
             best = ("a", "b", "c")[wanted(ROWS)[1].argmax()]
             expect(page.locator(".bars .label").first).to_have_text(best)
             assert page.evaluate(AUDIT) == []
+            rows = io.BytesIO()
+            np.save(rows, np.array(ROWS))
+            chosen = {"name": "rows.npy", "mimeType": "", "buffer": rows.getvalue()}
+            page.get_by_label("Open NumPy file").set_input_files(chosen)
+            expect(page.locator(".bars .label").first).to_have_text(("a", "b", "c")[wanted(ROWS)[0].argmax()])
+            page.get_by_label("Open NumPy file").set_input_files({**chosen, "buffer": b"none"})
+            expect(page.locator(".failure")).to_contain_text("npy")
             page.get_by_label("x", exact=True).fill("[4,")
             page.get_by_role("button", name="Predict").click()
             expect(page.locator(".failure.at-field")).to_contain_text("JSON in x")

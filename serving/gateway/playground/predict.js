@@ -1,12 +1,12 @@
 // Tensors → tensors: a field for each input of the model's contract, and each output as numbers or as labels.
 
 import { copyButtons } from "./copy.js";
-import { element, field } from "./dom.js";
+import { element, field, freshId } from "./dom.js";
 import { showFailure } from "./failure.js";
 import { Keeper } from "./keep.js";
 import { showLatency, Stopwatch } from "./latency.js";
 import { Runner } from "./run.js";
-import { ask } from "./server.js";
+import { ask, askFile } from "./server.js";
 
 const SHOWN = 10; // labels
 const MOST = 4096; // numbers of one output that the page prints, and of one input that it fills in
@@ -20,11 +20,20 @@ export function predictView(card, question, answer, leaving) {
     const row = card.example.inputs?.[input.name] ?? (isLarge ? null : filled(input.shape, input.dtype === "bool"));
     const text = element("textarea", { rows: input.shape.length > 1 ? 6 : 2, spellcheck: false, value: row === null ? "" : JSON.stringify(row) });
     const kind = input.shape.length ? `One row of ${input.dtype} ${sizes(input.shape)}, as JSON` : `One ${input.dtype}`;
-    const about = row === null ? `${kind}; a row of so many numbers is better sent as a .npy file to /v1/predict` : kind;
+    const about = row === null ? `${kind}; so many numbers are better sent as a file` : kind;
     return { name: input.name, text, element: field(input.name, text, about, `inputs.${input.name}`) };
   });
+  const file = element("input", { type: "file", accept: ".npy,.npz", id: freshId("file"), className: "visually-hidden",
+    onchange: () => {
+      const [chosen] = file.files;
+      const kind = chosen?.name.toLowerCase().endsWith(".npy") ? "application/x-npy" : "application/x-npz";
+      const path = `v1/predict?model=${encodeURIComponent(card.id)}`;
+      if (chosen) predict((signal) => askFile(path, chosen, kind, signal).finally(() => { file.value = ""; }));
+    } });
   const form = element("form", {}, ...fields.map((one) => one.element),
-    element("div", { className: "tools" }, element("button", { className: "primary" }, "Predict")));
+    element("div", { className: "tools" }, element("button", { className: "primary" }, "Predict"),
+      element("span", { className: "file" }, file, element("label", { htmlFor: file.id, className: "button" }, "Open NumPy file…"))),
+    element("p", { className: "hint" }, `${fields.length > 1 ? "A .npz file with an array for each input" : "A .npy or .npz file"}, of several rows; the first is shown.`));
   const note = element("p", { className: "note" }, "The outputs appear here.");
   const shown = element("div", { className: "stack", "aria-live": "polite" });
   const runner = new Runner(leaving);
@@ -44,22 +53,22 @@ export function predictView(card, question, answer, leaving) {
       output(name, row, labelled.includes(name) ? card.label_names : null)));
     showLatency(latency);
   };
+  const predict = (asked) => runner.run(async (signal) => {
+    const watch = new Stopwatch();
+    const found = await asked(signal);
+    const answered = {
+      texts: fields.map(({ text }) => text.value),
+      outputs: Object.fromEntries(Object.entries(found.outputs).map(([name, rows]) => [name, rows[0]])),
+      labelled: Object.keys(found.labels),
+      latency: [["Answer", watch.done(), "ms"]],
+    };
+    show(answered);
+    keeper.keep(answered);
+  });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const asked = request();
-    if (!asked) return;
-    runner.run(async (signal) => {
-      const watch = new Stopwatch();
-      const found = await ask(asked.path, asked.body, signal);
-      const answered = {
-        texts: fields.map(({ text }) => text.value),
-        outputs: Object.fromEntries(Object.entries(found.outputs).map(([name, rows]) => [name, rows[0]])),
-        labelled: Object.keys(found.labels),
-        latency: [["Answer", watch.done(), "ms"]],
-      };
-      show(answered);
-      keeper.keep(answered);
-    });
+    if (asked) predict((signal) => ask(asked.path, asked.body, signal));
   });
   question.append(form, copyButtons(request));
   answer.append(note, shown);

@@ -55,6 +55,10 @@ export async function ask(path, body, signal) {
   return (await sent(path, { ...asJson(body), signal })).json();
 }
 
+export async function askFile(path, file, kind, signal) {
+  return (await sent(path, { method: "POST", headers: { "Content-Type": kind }, body: file, signal })).json();
+}
+
 // Calls `onEvent` with each event of a stream as it comes; returns when the stream has ended.
 export async function stream(path, body, signal, onEvent) {
   const response = await sent(path, { ...asJson({ ...body, stream: true }), signal });
