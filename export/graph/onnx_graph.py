@@ -4,6 +4,7 @@ Source: ONNX operator specification, opset 24 (Attention, TensorScatter).
 """
 
 import logging
+import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
+from attendant.errors import ExportError
 from attendant.signature import Axis
 from export.graph.axes import axes_of
 from export.graph.exported_graph import ExportedGraph, require_signature, require_standard
@@ -30,7 +32,7 @@ def onnx_from_torch(graph: TaskGraph) -> ExportedGraph:
         graph: the module and the signature it must keep.
 
     Raises:
-        ExportError: the exporter froze an axis, renamed a tensor, or used an operator outside the standard.
+        ExportError: the exporter does not know an operator, froze an axis, renamed a tensor, or used an operator outside the standard.
     """
     signature, axes = graph.signature, axes_of(graph)
     inputs = sample_inputs(signature, tracing_sizes(graph))
@@ -38,18 +40,21 @@ def onnx_from_torch(graph: TaskGraph) -> ExportedGraph:
         warnings.simplefilter("ignore")  # the exporter warns of its own deprecated internals,
         for talkative in ("torch.onnx", "onnxscript.optimizer"):  # and of torchvision's absence, of what it cannot fold
             logging.getLogger(talkative).setLevel(logging.ERROR)
-        program = torch.onnx.export(
-            graph.module.eval(),
-            tuple(inputs.values()),
-            dynamo=True,
-            opset_version=OPSET,
-            input_names=list(inputs),
-            output_names=[spec.name for spec in signature.outputs],
-            dynamic_shapes=_dynamic_shapes(graph, axes),
-            custom_translation_table=TRANSLATIONS,
-            verbose=False,
-            optimize=False,  # see export/graph/weights.py
-        )
+        try:
+            program = torch.onnx.export(
+                graph.module.eval(),
+                tuple(inputs.values()),
+                dynamo=True,
+                opset_version=OPSET,
+                input_names=list(inputs),
+                output_names=[spec.name for spec in signature.outputs],
+                dynamic_shapes=_dynamic_shapes(graph, axes),
+                custom_translation_table=TRANSLATIONS,
+                verbose=False,
+                optimize=False,  # see export/graph/weights.py
+            )
+        except torch.onnx.OnnxExporterError as error:
+            raise _untranslated(error) from error
     assert program is not None
     origins = optimize(program.model)
     measure_behind_casts(program.model)
@@ -59,6 +64,16 @@ def onnx_from_torch(graph: TaskGraph) -> ExportedGraph:
     require_signature(program.model, signature)
     require_standard(program.model)
     return ExportedGraph(model=program.model, signature=replace(signature, axes=axes), origins=origins)
+
+
+def _untranslated(error: Exception) -> ExportError:
+    # The exporter's own text is a page, with advice to its developers; what failed stands at the end of its causes.
+    operator, cause = re.search(r"target=torch\.ops\.([\w.]+)", str(error)), error.__cause__ or error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    expected = f"{operator[1] if operator else 'forward()'}, translated to ONNX"
+    remedy = "write it in forward() by operators of PyTorch that its ONNX exporter knows"
+    return ExportError(expected, str(cause).partition("\n")[0].partition(". Failure message")[0][:300], remedy)
 
 
 def tracing_sizes(graph: TaskGraph) -> dict[str, int]:

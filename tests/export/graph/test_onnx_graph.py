@@ -72,6 +72,19 @@ def test_a_module_that_freezes_its_batch_is_refused():
         onnx_from_torch(graph)
 
 
+class Bessel(nn.Module):
+    def forward(self, x):
+        return torch.special.bessel_j0(x)
+
+
+def test_an_operator_that_the_exporter_does_not_know_is_named_in_one_short_line():
+    with pytest.raises(
+        ExportError, match=r"prims\.bessel_j0\.default, translated to ONNX; found No ONNX function"
+    ) as told:
+        onnx_from_torch(TaskGraph(signature=signature(), module=Bessel()))
+    assert len(str(told.value)) < 300 and str(told.value).isprintable()
+
+
 def test_a_graph_carries_no_stack_traces_of_the_machine_that_wrote_it(tiny_translator):
     assert all(b"site-packages" not in path.read_bytes() for path in tiny_translator.glob("*.onnx"))
 
