@@ -5,6 +5,7 @@ The file runs in a process where the packages of your own project are found, by 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -28,10 +29,12 @@ class Contract:
         largest: the largest size of each other axis that varies.
         smallest: the smallest size of those that cannot be 1.
         below: for integer inputs, the number that all their values are below.
+        within: for float inputs whose numbers are bounded, the smallest and the largest, between which checks draw
+            them; of others they draw from N(0, 1).
 
     Raises:
         ConfigError: a first axis is not the batch, or the only one, a varying axis has no largest size or a smallest
-            beyond it, or an integer input no limit.
+            beyond it, an integer input no limit, or a bound is none of a float input.
     """
 
     inputs: tuple[TensorSpec, ...]
@@ -39,6 +42,7 @@ class Contract:
     largest: dict[str, int] = field(default_factory=dict)
     below: dict[str, int] = field(default_factory=dict)
     smallest: dict[str, int] = field(default_factory=dict)
+    within: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for spec in (*self.inputs, *self.outputs):
@@ -72,6 +76,14 @@ class Contract:
                 str(self.below),
                 "state them in below, as in below={'token_ids': 30522}",
             )
+        floats = {spec.name for spec in self.inputs if "float" in spec.dtype}
+        for name, (least, most) in self.within.items():
+            if name not in floats or not -math.inf < least < most < math.inf:
+                raise ConfigError(
+                    f"two numbers within which a float input lies, of {sorted(floats)}",
+                    f"{name!r}: {(least, most)}",
+                    "correct within, as in within={'x': (0.0, 1.0)}",
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ class TaskGraph:
         largest: the largest size of each varying axis but ``batch``.
         smallest: the smallest size of varying axes that cannot be 1.
         below: for integer inputs whose values are limited, the number that all are below: a vocabulary's size.
+        within: for float inputs whose numbers are bounded, the smallest and the largest.
     """
 
     signature: GraphSignature
@@ -27,6 +28,7 @@ class TaskGraph:
     largest: dict[str, int] = field(default_factory=dict)
     smallest: dict[str, int] = field(default_factory=dict)
     below: dict[str, int] = field(default_factory=dict)
+    within: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
 def nothing_to_explain(model: Any) -> tuple[TaskGraph, ...]:

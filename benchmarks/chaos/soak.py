@@ -92,11 +92,17 @@ def combine(first: Scenario, second: Scenario, target: str = "") -> Scenario:
             ended_s=_longest(one.ended_s, other.ended_s),
             back_s=_longest(one.back_s, other.back_s),
             silence_s=max(one.silence_s, other.silence_s),
+            target_failed=_most(one.target_failed, other.target_failed),
+            others_failed=None if target else _most(one.others_failed, other.others_failed),
             may_cut=one.may_cut or other.may_cut,
             bare_may_be_silent=one.bare_may_be_silent or other.bare_may_be_silent,
             same_processes=one.same_processes and other.same_processes,
         ),
     )
+
+
+def _most(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else max(first, second)
 
 
 def _longest(first: float | None, second: float | None) -> float | None:

@@ -32,7 +32,8 @@ def onnx_from_torch(graph: TaskGraph) -> ExportedGraph:
         graph: the module and the signature it must keep.
 
     Raises:
-        ExportError: the exporter does not know an operator, froze an axis, renamed a tensor, or used an operator outside the standard.
+        ExportError: the exporter does not know an operator, froze an axis, renamed a tensor, or used one outside the
+            standard.
     """
     signature, axes = graph.signature, axes_of(graph)
     inputs = sample_inputs(signature, tracing_sizes(graph))

@@ -30,4 +30,4 @@ def _tensor(spec: TensorSpec, shape: tuple[int, ...], generator: torch.Generator
         return torch.randint(256, shape, dtype=torch.uint8, generator=generator)
     if spec.dtype.startswith("int"):
         return torch.zeros(shape, dtype=getattr(torch, spec.dtype))
-    return torch.randn(shape, generator=generator)
+    return torch.randn(shape, generator=generator).to(getattr(torch, spec.dtype))

@@ -163,10 +163,19 @@ def tensor_cases(graph: TaskGraph, spreads: Spreads | None = None) -> Iterator[t
         yield (
             name,
             {
-                spec.name: _tensor(rng, spec, sizes, graph.below, (spreads or {}).get(spec.name, NORMAL))
+                spec.name: _tensor(
+                    rng, spec, sizes, graph.below, (spreads or {}).get(spec.name) or _spread(graph, spec)
+                )
                 for spec in graph.signature.inputs
             },
         )
+
+
+def _spread(graph: TaskGraph, spec: TensorSpec) -> Spread:
+    if spec.name not in graph.within:
+        return NORMAL
+    least, most = graph.within[spec.name]
+    return Spread(mean=(least + most) / 2, deviation=(most - least) / 4, smallest=least, largest=most)
 
 
 def _tensor(

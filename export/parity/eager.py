@@ -13,7 +13,7 @@ from serving.runtime.base import Array, ArrayBuffer, Buffer, numpy_dtype
 
 
 class EagerRunner:
-    """One graph's module behind the Runner protocol, every floating-point tensor in one type."""
+    """One graph's module behind the Runner protocol, all that is float32 in it in one type."""
 
     def __init__(self, graph: TaskGraph, dtype: torch.dtype) -> None:
         self._signature = graph.signature
@@ -34,8 +34,11 @@ class EagerRunner:
     @torch.no_grad()
     def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
         """Run the module once; see :class:`serving.runtime.base.Runner`."""
-        arrays = [_array(feeds[spec.name]) for spec in self._signature.inputs]
-        tensors = (_cast(torch.from_numpy(np.ascontiguousarray(array)), self._dtype) for array in arrays)
+        arrays = {
+            spec: torch.from_numpy(np.ascontiguousarray(_array(feeds[spec.name]))) for spec in self._signature.inputs
+        }
+        # Of another type than float32 is what the module itself asks for.
+        tensors = [_cast(array, self._dtype) if spec.dtype == "float32" else array for spec, array in arrays.items()]
         outputs = self._module(*tensors)
         outputs = [outputs] if isinstance(outputs, Tensor) else outputs
         named = zip(self._signature.outputs, outputs, strict=True)

@@ -156,6 +156,11 @@ def require_parity(levels: Iterable[ParityLevel], report: Path) -> None:
             remedy = "export again, and suspect the weights first and the masks second"
             if level.name == ROWS_ALONE:
                 remedy = "let no row of forward() depend on another: is batch_first=True missing?"
+            elif not math.isfinite(level.worst.scale):
+                remedy = (
+                    "the module itself makes no finite numbers of the inputs that are drawn: of a custom model, "
+                    "state between what they lie, as within={'x': (0.0, 1.0)} in its contract"
+                )
             raise ParityError(
                 f"{level.graph} on {level.name} within {level.tolerance:.2g} of the float64 reference",
                 f"{level.worst.error:.2g} in case {level.worst.case!r}",

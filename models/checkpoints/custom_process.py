@@ -122,12 +122,23 @@ def _run_eagerly(path: Path, module: Any, custom: Any) -> tuple[Any, ...]:
     samples = _inputs(contract, {"batch": 2, **usual})
     outputs = forward(path, module, custom, samples)
     _require_outputs(custom, samples, outputs, {"batch": 2, **usual})
+    _require_finite(custom, outputs)
     shortest = _inputs(contract, {"batch": 1, **smallest})
     _require_outputs(custom, shortest, forward(path, module, custom, shortest), {"batch": 1, **smallest})
     for row in range(2):
         alone = forward(path, module, custom, tuple(tensor[row : row + 1] for tensor in samples))
         _require_same_row(custom, alone, [output[row : row + 1] for output in outputs])
     return samples
+
+
+def _require_finite(custom: Any, outputs: list[Any]) -> None:
+    from attendant.errors import ConfigError
+
+    for spec, output in zip(custom.contract.outputs, outputs, strict=True):
+        if not output.isfinite().all():
+            drawn = f"within {custom.contract.within}" if custom.contract.within else "from N(0, 1)"
+            remedy = "state between what its floats lie, as within={'x': (0.0, 1.0)} in the contract, or clamp them"
+            raise ConfigError(f"finite numbers in {spec.name} from forward() of inputs {drawn}", "others", remedy)
 
 
 def _require_same_row(custom: Any, alone: list[Any], joined: list[Any]) -> None:
@@ -156,7 +167,9 @@ def _inputs(contract: Any, sizes: dict[str, int]) -> tuple[Any, ...]:
     def tensor(spec: Any) -> Any:
         shape = spec.shape(sizes)
         if "float" in spec.dtype:
-            return torch.randn(shape).to(getattr(torch, spec.dtype))
+            least, most = contract.within.get(spec.name, (0.0, 0.0))
+            drawn = torch.empty(shape).uniform_(least, most) if least < most else torch.randn(shape)
+            return drawn.to(getattr(torch, spec.dtype))
         if spec.dtype == "bool":
             return torch.ones(shape, dtype=torch.bool)
         rows = torch.arange(shape[0]).reshape(-1, *(1,) * (len(shape) - 1)) % contract.below[spec.name]

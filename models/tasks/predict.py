@@ -53,6 +53,7 @@ def graphs(model: ContractModel) -> tuple[TaskGraph, ...]:
             largest=contract.largest,
             smallest=contract.smallest,
             below=contract.below,
+            within=contract.within,
         ),
     )
 

@@ -66,7 +66,14 @@ class Overflowing(Label):
         return (self.layer(x) * 1e3).exp().cumsum(-1)
 
 
-@pytest.mark.parametrize(("module", "is_refused"), [(Label, True), (Clamped, True), (Overflowing, False)])
+class Rates(Label):
+    def forward(self, x):
+        return self.layer(x).exp()
+
+
+@pytest.mark.parametrize(
+    ("module", "is_refused"), [(Label, True), (Clamped, True), (Overflowing, False), (Rates, False)]
+)
 def test_rows_that_see_each_other_seldom_fail_the_parity_check(tmp_path, module, is_refused):
     torch.manual_seed(0)
     shapes = ({0: torch.export.Dim("batch")},)
@@ -75,6 +82,50 @@ def test_rows_that_see_each_other_seldom_fail_the_parity_check(tmp_path, module,
     export_onnx(str(tmp_path / "model.pt2"), tmp_path / "artefact")
     (rows,) = [level for level in levels_of(check_parity(tmp_path / "artefact")) if level.name == ROWS_ALONE]
     assert rows.passed is not is_refused
+
+
+BOUNDED = """
+import torch
+from torch import nn
+from attendant.custom_model import Contract, CustomModel, TensorSpec
+
+
+class Logs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.layer(x.float().log())
+
+
+def model():
+    inputs = (TensorSpec(name="x", dtype="float16", axes=("batch", 4)),)
+    outputs = (TensorSpec(name="y", dtype="float32", axes=("batch", 3)),)
+    contract = Contract(inputs=inputs, outputs=outputs, within={"x": (0.5, 2.0)})
+    return CustomModel(name="logs", module=Logs(), contract=contract, example={"inputs": {"x": [1, 1, 2, 2]}})
+"""
+
+
+def test_numbers_of_a_bounded_input_of_another_float_type_are_drawn_within_its_bounds(tmp_path):
+    (tmp_path / "logs.py").write_text(BOUNDED)
+    export_onnx(str(tmp_path / "logs.py"), tmp_path / "artefact")
+    levels = levels_of(check_parity(tmp_path / "artefact", str(tmp_path / "logs.py")))
+    assert levels and all(level.passed for level in levels)
+
+
+class Logarithm(nn.Module):
+    def forward(self, x):
+        return x.log()
+
+
+def test_a_program_that_makes_no_finite_numbers_of_what_is_drawn_is_told_why(tmp_path):
+    program = torch.export.export(Logarithm(), (torch.ones(2, 4),), dynamic_shapes=({0: torch.export.Dim("batch")},))
+    torch.export.save(program, tmp_path / "logs.pt2")
+    export_onnx(str(tmp_path / "logs.pt2"), tmp_path / "artefact")
+    with pytest.raises(ParityError, match=r"makes no finite numbers of the inputs that are drawn.*within="):
+        require_parity(levels_of(check_parity(tmp_path / "artefact")), tmp_path / "parity.json")
 
 
 def test_a_key_padding_mask_has_its_query_axis_written_out(exported):

@@ -78,6 +78,8 @@ def test_of_two_faults_at_once_all_that_either_allows_is_allowed():
     assert both.expect.back_s == SCENARIOS["worker-killed"].expect.back_s + SCENARIOS["clients-flood"].expect.back_s
     assert both.expect.silence_s == SCENARIOS["clients-flood"].expect.silence_s
     assert not both.expect.same_processes and both.expect.others_failed == 0
+    assert combine(SCENARIOS["stub-killed"], SCENARIOS["clients-flood"]).expect.others_failed == 1000
+    assert combine(SCENARIOS["worker-killed"], SCENARIOS["worker-killed"], "stdlib-lm").expect.others_failed is None
 
 
 def test_of_two_faults_at_once_each_has_its_own_target():

@@ -137,6 +137,13 @@ def test_what_an_earlier_run_left_in_the_folder_is_no_answer(tmp_path):
         ('largest={"time": 12}', "largest={}", r"a largest size for each varying axis \['time'\]"),
         ('dtype="bool"', 'dtype="int64"', r"a limit for each integer input \['valid'\]"),
         ('"valid": [True, True]}}', '"extra": 1}}', "an example for the inputs"),
+        (
+            'largest={"time": 12}',
+            'largest={"time": 12}, within={"valid": (0, 1)}',
+            r"a float input lies, of \['readings'\]",
+        ),
+        ('largest={"time": 12}', 'largest={"time": 12}, within={"readings": (1, 0)}', "two numbers within which"),
+        ("mixed.mean(1), weights", "mixed.mean(1).log(), weights", r"finite numbers in mixed .* from N\(0, 1\)"),
     ],
 )
 def test_a_contract_that_is_not_whole_is_refused(tmp_path, old, new, message):
