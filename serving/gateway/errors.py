@@ -9,6 +9,7 @@ anything else      500 server_error               LostError          503 server_
 """
 
 import logging
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -128,11 +129,38 @@ async def _handle_failure(request: Request, error: Exception) -> JSONResponse:
 
 async def _handle_invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    found = error.errors()[0]
-    place = [str(part) for part in found["loc"] if part not in ("body", "query")]
-    param = ".".join(place) or None
-    message = _MESSAGES.get(found["type"], found["msg"])
+    found = _best(error.errors())
+    param = ".".join(_place(found["loc"], error.body)) or None
+    message = _MESSAGES.get(found["type"], found["msg"].removeprefix("Value error, "))
     return JSONResponse(_body(f"{param}: {message}" if param else message, INVALID, param, found["type"]), 400)
+
+
+def _best(errors: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Of a field that may be of several kinds, each with its error, that of the kind which was meant.
+
+    Which is one that was read further than to its type, and the deepest of these.
+    """
+    rivals = [one for one in errors if one["loc"][:2] == errors[0]["loc"][:2]]
+    best = max(rivals, key=lambda one: (not one["type"].endswith("_type"), len(one["loc"])))
+    kinds = [one for one in rivals if one["type"] == "literal_error" and len(one["loc"]) == len(best["loc"])]
+    if best["type"] == "literal_error" and len({one["loc"][-1] for one in kinds}) == 1:
+        known = dict.fromkeys(one["ctx"]["expected"] for one in kinds)
+        return {**best, "msg": f"Input should be {' or '.join(known)}"}
+    return best
+
+
+def _place(place: Sequence[str | int], body: Any) -> list[str]:
+    """The fields of a body on the way to an error, without pydantic's names of the kinds that a field may be of."""
+    found = list[str]()
+    for index, part in enumerate(place):
+        if index == 0 and part in ("body", "query"):
+            continue
+        is_inside = isinstance(part, int) if isinstance(body, list) else isinstance(body, dict) and part in body
+        if is_inside:
+            body = body[part]
+        if is_inside or body is None or (isinstance(body, dict) and index == len(place) - 1):  # which it lacks
+            found.append(str(part))
+    return found
 
 
 async def _handle_http(request: Request, error: Exception) -> JSONResponse:

@@ -2,13 +2,19 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class Strict(BaseModel):
     """A request: a field that is not supported is refused by name."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_nulls_out(cls, fields: Any) -> Any:
+        # As OpenAI's API has it, whose own client sends every field of an answer that comes back.
+        return {name: value for name, value in fields.items() if value is not None} if type(fields) is dict else fields
 
 
 class Failure(BaseModel):

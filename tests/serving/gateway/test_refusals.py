@@ -39,6 +39,41 @@ def test_a_body_that_is_no_object_is_told_what_it_is(body, found):
     assert message == f'expected an object of JSON; found {found}; send one, as {{"model": …}}'
 
 
+USER = {"role": "user", "content": "a"}
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "message"),
+    [
+        ("completions", {"prompt": ["a"] * 65}, "prompt: List should have at most 64 items after validation, not 65"),
+        ("completions", {"prompt": [1, -1]}, "prompt.1: Input should be greater than or equal to 0"),
+        ("completions", {"prompt": None}, "prompt: Field required"),
+        ("completions", {"prompt": 5}, "prompt: Input should be a valid string"),
+        ("completions", {"prompt": "a", "stop": ["a", ""]}, "stop.1: String should have at least 1 character"),
+        ("completions", {"prompt": "a", "guided_json": 5}, "guided_json: expected an object"),
+        ("chat/completions", {"messages": [USER], "tool_choice": "always"}, "tool_choice: Input should be 'none', "),
+        (
+            "chat/completions",
+            {"messages": [{**USER, "content": [{"type": "image_url"}]}]},
+            "messages.0.content.0.type: Input should be 'text'",
+        ),
+        (
+            "responses",
+            {"input": [{"type": "reasoning", "summary": []}]},
+            "input.0.type: Input should be 'function_call' or 'function_call_output' or 'message'",
+        ),
+    ],
+)
+def test_a_field_of_several_kinds_is_told_what_is_wrong_with_the_kind_that_was_meant(path, fields, message):
+    assert message_of("POST", f"/v1/{path}", 400, json={"model": "writer", **fields}).startswith(message)
+
+
+def test_nulls_are_fields_that_are_left_out_as_openais_own_client_sends_them():
+    nulls = dict.fromkeys(("stream", "echo", "n", "stop", "audio"))
+    message_of_nothing = message_of("POST", "/v1/completions", 400, json={**BODY, **nulls, "prompt": None})
+    assert message_of_nothing == "prompt: Field required"
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
