@@ -212,8 +212,8 @@ class TritonServer:
         return [name for name in self._loaded_first if not any(one.format(name) in text for one in told)]
 
     def models_at_the_crash(self) -> list[str]:
-        """The models that this server was loading as a signal of a crash ended it; none where none has."""
-        if -(self.returncode or 0) not in CRASH_SIGNALS:
+        """The models that this server was loading as it crashed, or was killed; none where it was not."""
+        if -(self.returncode or 0) not in (*CRASH_SIGNALS, signal.SIGKILL):  # of the kernel, for memory
             return []
         begun = {found[1] for found in LOADING.finditer(self._read_log())}
         return [name for name in self.unfinished_models() if name in begun]

@@ -84,7 +84,12 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
                     if first and all(watch.reason for watch in watches):  # as on a machine that is very busy
                         await asyncio.sleep(1.0)
                         await asyncio.gather(*(watch.check() for watch in watches))
-                    failed = {watch.name: watch.reason for watch in watches if watch.reason}
+                    crashed = "the server crashed, or grew too large, as it was loaded"
+                    failed = {
+                        watch.name: crashed if watch.name in harmful else watch.reason
+                        for watch in watches
+                        if watch.reason
+                    }
                     if first and len(failed) == len(watches):
                         raise server.failure(f"an answer from each of {', '.join(failed)}", "; ".join(failed.values()))
                     on_ready(server, failed)
@@ -204,8 +209,13 @@ async def _wait_for_end(server: TritonServer) -> str:
 async def _wait_for_hang(
     server: TritonServer, client: TritonClient, watches: list[ModelWatch], pulse: ServerPulse
 ) -> str:
+    def asked() -> asyncio.Future[str]:
+        question = asyncio.ensure_future(client.server_name())
+        question.add_done_callback(lambda done: done.cancelled() or done.exception())  # if the server is replaced
+        return question
+
     process, meter, silent_s = server_of(server.group or 0), WorkMeter(), 0.0
-    question = asyncio.ensure_future(client.server_name())
+    question = asked()
     while True:
         await asyncio.wait({question}, timeout=TICK_S)
         if question.done() and question.exception() is None:
@@ -222,7 +232,7 @@ async def _wait_for_hang(
                 return f"it has neither worked nor answered for {silent_s:.1f} s"
         if question.done():
             await asyncio.sleep(TICK_S)
-            question = asyncio.ensure_future(client.server_name())
+            question = asked()
 
 
 def _report(line: str) -> None:
