@@ -19,8 +19,9 @@ from typing import Annotated, Any, Literal, NoReturn, TypeAlias, Union, get_args
 
 import tyro
 
-from attendant.errors import AttendantError, MachineError
+from attendant.errors import AttendantError, MachineError, OutputError
 from attendant.extras import provider_of
+from attendant.folders import FULL_DISK
 from attendant.printable import printable
 from attendant.standard_streams import open_standard_streams
 
@@ -223,6 +224,12 @@ def _guard(command: Callable[[], int], verbose: bool) -> int:
         # The reader left: what is still buffered goes nowhere, so that Python ends without a second error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return FAILURE_STATUS
+    except OSError as error:
+        if error.errno not in FULL_DISK:
+            return _report(error, FAILURE_STATUS, verbose)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        full = OutputError("room for what is written", str(error), "free some, or write it elsewhere")
+        return _report(full, FAILURE_STATUS, verbose)
     except ModuleNotFoundError as error:
         return _report(_missing_extra(error), FAILURE_STATUS, verbose)
     except Exception as error:

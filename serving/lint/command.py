@@ -60,12 +60,14 @@ def parse_command(text: str) -> Command:
     The version is that of the container's image, if one is named.
 
     Raises:
-        UserError: a quotation does not end.
+        UserError: there is none, or a quotation does not end.
     """
     try:
         words = shlex.split(text.replace("\\\n", " "), comments=True)
     except ValueError as error:
         raise UserError("a command line", f"{text!r}: {error}", "close the quotation") from error
+    if not words:
+        raise UserError("a command line", "nothing", "give the words behind tritonserver")
     starts = [index + 1 for index, word in enumerate(words) if word.rpartition("/")[2] == _PROGRAM]
     image = _IMAGE.search(text)
     command = parse_flags(words[starts[-1] if starts else 0 :])

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -59,3 +60,11 @@ def test_a_verb_works_with_closed_streams(closed):
     shell = f'exec "$0" -m attendant --version {closed}'
     ended = subprocess.run(["sh", "-c", shell, sys.executable], capture_output=True, timeout=60)
     assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+def test_a_full_disk_at_standard_output_is_one_line():
+    with Path("/dev/full").open("w") as full:
+        verb = [sys.executable, "-m", "attendant", "models", "list"]
+        done = subprocess.run(verb, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("error: expected room for what is written; found [Errno 28]")

@@ -103,7 +103,10 @@ def replaced_models(out: Path, names: Collection[str]) -> Iterator[Path]:
         kept = [path for path in _models_in(out) if path.name not in names]
         with replaced_folder(out) as staged:
             for path in kept:
-                shutil.copytree(path, staged / path.name, copy_function=os.link)
+                if path.is_symlink():
+                    (staged / path.name).symlink_to(path.readlink())
+                else:
+                    shutil.copytree(path, staged / path.name, symlinks=True, copy_function=os.link)
             yield staged
 
 

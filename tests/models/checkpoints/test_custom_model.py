@@ -258,6 +258,36 @@ def model():
     assert checkpoint_named(str(own_file(tmp_path, whole))).name == "ids"
 
 
+def test_a_row_of_numbers_that_are_rounded_to_integers_is_none_that_depends_on_others(tmp_path):
+    text = """
+import torch
+from torch import nn
+from attendant.custom_model import Contract, CustomModel, TensorSpec
+
+
+class Sound(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.decoder = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 8000))
+
+    def forward(self, x):
+        return (self.decoder(x).tanh() * 32767).round().to(torch.int32)
+
+
+def model():
+    inputs = (TensorSpec(name="x", dtype="float32", axes=("batch", 64)),)
+    outputs = (TensorSpec(name="y", dtype="int32", axes=("batch", 8000)),)
+    return CustomModel(name="sound", module=Sound(), contract=Contract(inputs=inputs, outputs=outputs))
+"""
+    assert checkpoint_named(str(own_file(tmp_path, text))).name == "sound"
+    mixed = text.replace("self.decoder(x)", "self.decoder(x - x.mean(0))")
+    with pytest.raises(ConfigError, match="y of a row from") as told:
+        checkpoint_named(str(own_file(tmp_path, mixed)))
+    alone, beside = re.search(r"found (\[.*?\]) and (\[.*?\])", str(told.value)).groups()
+    assert alone != beside
+
+
 def test_an_axis_that_python_makes_a_number_of_is_named(tmp_path):
     text = WHOLE.replace("return mixed", "assert len(mixed) * 2 in (2, 4); return mixed")
     with pytest.raises(ExportError, match=r"the exporter froze \['batch'\]"):

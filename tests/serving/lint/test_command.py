@@ -108,6 +108,12 @@ def test_a_secret_is_not_shown():
     assert "hunter2" not in str([problem.to_json() for problem in check_command(broken)])
 
 
+@pytest.mark.parametrize("text", ["", "  ", "# nothing"])
+def test_a_command_line_without_a_word_is_refused(text):
+    with pytest.raises(UserError, match="a command line; found nothing"):
+        parse_command(text)
+
+
 def test_a_quotation_without_an_end_is_refused():
     with pytest.raises(UserError, match="quotation"):
         parse_command("tritonserver --id='a")

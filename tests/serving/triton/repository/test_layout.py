@@ -68,6 +68,16 @@ def test_models_that_are_not_named_stay(digits_artefact, dates_artefact, tmp_pat
     assert before.items() <= after.items()
 
 
+def test_a_model_that_is_a_link_stays_one(digits_artefact, dates_artefact, tmp_path):
+    write_repository([digits_artefact], tmp_path / "elsewhere")
+    out = tmp_path / "repository"
+    out.mkdir()
+    (out / "digits-vit").symlink_to("../elsewhere/digits-vit")
+    write_repository([dates_artefact], out)
+    assert (out / "digits-vit").readlink() == Path("../elsewhere/digits-vit")
+    assert (out / "digits-vit" / "config.pbtxt").is_file() and (out / "dates-transformer" / "config.pbtxt").is_file()
+
+
 def test_a_failed_write_leaves_the_old_repository(digits_artefact, dates_artefact, tmp_path, monkeypatch):
     out = tmp_path / "repository"
     write_repository([digits_artefact], out)
