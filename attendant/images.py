@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from attendant.errors import InputError
+from attendant.records import open_file
 
 Array = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
@@ -30,6 +31,7 @@ MOST_ELONGATED = 64
 a line of pixels would take gigabytes."""
 MOST_REDUCED = 4
 """How often a side to which an image is brought may hold that of the crop that the model takes."""
+MOST_FILE_BYTES = 1 << 30
 LONGEST_SIDE = 4096
 """Of images for a model that takes any side."""
 _OFFSETS: dict[str, Callable[[float], int]] = {
@@ -141,7 +143,11 @@ def _unfit_size(expected: str, found: str) -> InputError:
 @contextmanager
 def _opened(path: Path) -> Iterator[Image.Image]:
     try:
-        with Image.open(path) as image:
+        with (
+            open_file(path, MOST_FILE_BYTES) as descriptor,
+            open(descriptor, "rb", closefd=False) as file,
+            Image.open(file) as image,
+        ):
             yield image
     except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
         raise InputError(f"an image file at {path}", str(error), "name a PNG or JPEG file") from error

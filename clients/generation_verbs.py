@@ -5,7 +5,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass
 from json import dumps
-from math import exp
+from math import exp, isfinite
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -72,12 +72,19 @@ async def _print_answers(
         if json:
             values = {name: getattr(answer, name) for name in (one.name for one in fields(answer))}
             values["prompt_tokens"] = answer.prompt_tokens or None  # none where the prompt was not scored
-            known = {name: value for name, value in values.items() if name not in HIDDEN and value not in (None, ())}
-            _write(dumps({**source, "candidate": number, "answer": answer.text, **known}) + "\n")
+            known = {name: _plain(one) for name, one in values.items() if name not in HIDDEN and one not in (None, ())}
+            _write(dumps({**source, "candidate": number, "answer": answer.text, **known}, allow_nan=False) + "\n")
             continue
         _write("" if at_once else f"{title}[{number + 1}] {_said(answer, in_ids)}")
         _write("\n" + "".join(f"{line}\n" for line in _format_notes(answer)))
         _write("".join(f"{line}\n" for line in _format_tokens(deltas, number)))
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: bytes are numbers, and what is no finite number, as a prompt's first log-probability, is null."""
+    if isinstance(value, tuple | bytes):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def _said(answer: Delta | Answer, in_ids: bool) -> str:
@@ -233,6 +240,8 @@ def lines() -> list[str]:
 
 def _print_lines(kind: type[TextModel], words: tuple[str, ...], client: ClientFlags, decoding: Any) -> int:
     texts = [" ".join(words)] if words else lines()
+    if any(one.encode(errors="replace").decode() != one for one in texts):
+        raise InputError("words in UTF-8", repr(texts[0])[:80], "convert them: iconv -f LATIN1 -t UTF-8, say")
     return _run(kind, client, lambda model: print_texts(model, texts, _params(decoding), client.json))
 
 

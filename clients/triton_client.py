@@ -338,9 +338,12 @@ class TritonClient:
             ends_s: when its time is over, by the monotonic clock.
 
         Raises:
-            AttendantError: the error, where the policy, its kind or the time forbids another try.
+            AttendantError: the error, where the policy, its kind or the time forbids another try, and every address was
+                asked.
         """
         pause_s = self.retry.pause_after(tries) if isinstance(error, RETRIED) else None
+        if isinstance(error, UnreachableError) and tries < len(self._addresses):
+            pause_s = 0.0  # each address is asked once in any case
         if pause_s is None or (ends_s is not None and time.monotonic() + pause_s >= ends_s):
             raise error
         if isinstance(error, UnreachableError):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tyro.conf import OmitArgPrefixes, Positional
 
+from attendant.errors import InputError
 from clients import terminal
 from clients.embed import Pooling
 from clients.generation_verbs import lines
@@ -35,6 +36,8 @@ def classify(
         security: TLS towards the server.
         json: one JSON object a line.
     """
+    if top < 1:
+        raise InputError("--top of at least 1", str(top), "correct it")
     return _run(server, timeout_s, security, lambda client: terminal.print_labels(client, model, images, top, json))
 
 

@@ -1,3 +1,5 @@
+import os
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -32,6 +34,12 @@ def test_size_is_height_then_width(tmp_path):
 def test_a_file_that_is_no_image_is_refused_by_name(tmp_path, contents):
     (tmp_path / "x.png").write_bytes(contents)
     with pytest.raises(InputError, match=r"an image file at .*x\.png"):
+        pixels_from_file(tmp_path / "x.png", DIGITS)
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "x.png")
+    with pytest.raises(InputError, match="is no file"):
         pixels_from_file(tmp_path / "x.png", DIGITS)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import json
 import sys
 from types import SimpleNamespace
 
@@ -64,6 +65,22 @@ def test_a_log_probability_that_is_none_loses_no_token(capsys):
 
     assert asyncio.run(print_texts(Odd(), ["a"], SamplingParams(), json=False)) == 0
     assert "36.79%" in (said := capsys.readouterr().out) and "100.00%" in said
+
+
+def test_log_probabilities_and_bytes_of_tokens_are_json(capsys):
+    class Known(Echo):
+        async def stream(self, text, options):
+            tops = {"top_logprobs": (((1, -1.0),), ((2, -0.5),)), "top_bytes": ((b"a",), (b"\xff",))}
+            yield Delta(text=text, token_ids=(1, 2), logprobs=(float("nan"), -0.5), token_bytes=(b"a", b"\xff"), **tops)
+
+    assert asyncio.run(print_texts(Known(), ["a"], SamplingParams(), json=True)) == 0
+    said = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert (said["logprobs"], said["token_bytes"]) == ([None, -0.5], [[97], [255]])
+
+
+def test_words_that_are_no_utf_8_are_refused_before_a_server_is_asked():
+    with pytest.raises(InputError, match="words in UTF-8"):
+        generate(("a\udcff",))
 
 
 def test_a_single_text_that_is_refused_is_the_verbs_error():

@@ -23,6 +23,17 @@ def test_an_index_with_a_name_that_is_not_utf8_names_no_failed_model(monkeypatch
     assert asyncio.run(failed()) == {}
 
 
+def test_each_of_several_addresses_is_asked_once_without_retries():
+    async def ask(addresses):
+        async with TritonClient(addresses, timeout_s=5.0) as client:
+            with pytest.raises(UnreachableError):
+                await client.models()
+            return client.server
+
+    assert asyncio.run(ask("127.0.0.1:1,127.0.0.1:2,127.0.0.1:3")) == "127.0.0.1:3"
+    assert asyncio.run(ask("127.0.0.1:1")) == "127.0.0.1:1"
+
+
 def test_a_server_is_asked_directly_whatever_proxy_the_environment_names(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as proxy:
         proxy.settimeout(1.0)

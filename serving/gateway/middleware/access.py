@@ -15,6 +15,8 @@ from serving.gateway.settings import GatewaySettings
 
 COUNTED = ("/v1/", "/tokenize", "/detokenize")
 """Where requests count for the limits of a key."""
+WITHOUT_TOKENS = ("/v1/models", "/v1/predict", "/tokenize", "/detokenize")
+"""Where they do so as requests alone."""
 OPEN = ("/", "/docs", "/livez", "/readyz")
 OPEN_FOLDER = "/playground/"
 BODY_S = 30.0
@@ -71,7 +73,9 @@ class Guard:
                 f"expected an API key in Authorization: Bearer …; found {found}; ask who runs this gateway for one"
             )
             raise RefusedError(401, message, None, {"WWW-Authenticate": "Bearer"})
-        return key, self._quotas.admit(key) if key is not None and path.startswith(COUNTED) else {}
+        if key is None or not path.startswith(COUNTED):
+            return key, {}
+        return key, self._quotas.admit(key, takes_tokens=not path.startswith(WITHOUT_TOKENS))
 
 
 class _Body:

@@ -26,8 +26,12 @@ class Quotas:
         self._of_tokens = _TokenWindows()
         self._reserved: defaultdict[str, int] = defaultdict(int)
 
-    def admit(self, key: Key) -> dict[str, str]:
+    def admit(self, key: Key, takes_tokens: bool = True) -> dict[str, str]:
         """Count a request.
+
+        Args:
+            key: whose it is.
+            takes_tokens: whether it is of those that take tokens, and needs some to be left.
 
         Returns:
             Headers that say what is left.
@@ -43,7 +47,7 @@ class Quotas:
             item = parse(limit)
             if name == "tokens":
                 remaining, left_s = self._of_tokens.left(item, key.name)
-                admitted &= remaining > 0
+                admitted &= remaining > 0 or not takes_tokens
             else:
                 admitted &= self._of_requests.hit(item, name, key.name)
                 stats = self._of_requests.get_window_stats(item, name, key.name)

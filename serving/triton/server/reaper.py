@@ -12,6 +12,7 @@ from pathlib import Path
 from serving.triton.server.shared_memory import DIRECTORY, region_prefix
 
 _SCRIPT = """
+PATH="$PATH:/usr/bin:/bin"
 read -r ended || { kill -s KILL -- "-$1"; sleep 0.1; }
 read -r _
 rm -rf -- "$2" "$3"*

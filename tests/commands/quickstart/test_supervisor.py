@@ -82,6 +82,17 @@ def test_a_signal_ends_everything_that_the_work_has_started(receiver, number, tm
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_a_quickstart_that_was_killed_left_goes_at_the_start_of_the_next(tmp_path):
+    first = started("    Path(tempfile.gettempdir(), 'left').touch()\n    time.sleep(600)", tmp_path)
+    until = time.monotonic() + DEADLINE_S
+    while not list(tmp_path.glob("*/left")) and time.monotonic() < until:
+        time.sleep(0.05)
+    first.kill()
+    first.communicate()
+    assert ended(started("    return 0", tmp_path))[0] == 0
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_work_that_something_else_kills_is_an_error_and_cleaned_up(tmp_path):
     status, out, errors = ended(started("    import os; os.kill(os.getpid(), 9)", tmp_path))
     assert (status, out) == (1, "cleaned up\n")
@@ -90,7 +101,7 @@ def test_work_that_something_else_kills_is_an_error_and_cleaned_up(tmp_path):
 
 def test_what_failing_work_has_written_for_its_reader_stays(tmp_path):
     assert ended(started("    Path(tempfile.gettempdir(), 'log').write_text('why')\n    return 1", tmp_path))[0] == 1
-    assert [path.name for path in tmp_path.glob("attendant-*/*")] == ["log"]
+    assert [path.name for path in tmp_path.glob("attendant_*/*")] == ["log"]
 
 
 def test_work_does_not_outlive_a_parent_that_is_killed(tmp_path):

@@ -31,6 +31,7 @@ def test_tokens_are_charged_afterwards_and_refused_once_they_are_used_up():
     quotas.settle(key, 0, 25)
     with pytest.raises(RefusedError, match="10 per 1 day, of tokens"):
         quotas.admit(key)
+    assert "r=0" in quotas.admit(key, takes_tokens=False)["RateLimit"]
 
 
 def test_a_key_without_limits_is_told_of_none():

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from serving.triton.server.group import living_members
 
@@ -22,10 +24,10 @@ if "killed" in sys.argv:
 """
 
 
-def _run(folder: Path, *words: str) -> int:
+def _run(folder: Path, *words: str, **options: Any) -> int:
     folder.mkdir()
-    output = subprocess.run([sys.executable, "-c", STARTER, str(folder), *words], stdout=subprocess.PIPE).stdout
-    return int(output)
+    command = [sys.executable, "-c", STARTER, str(folder), *words]
+    return int(subprocess.run(command, stdout=subprocess.PIPE, **options).stdout)
 
 
 def _becomes_true(condition, within_s: float = 60.0) -> bool:
@@ -38,6 +40,12 @@ def _becomes_true(condition, within_s: float = 60.0) -> bool:
 def test_what_a_killed_starter_leaves_goes(tmp_path: Path):
     group = _run(tmp_path / "left", "killed")
     assert _becomes_true(lambda: not living_members(group) and not (tmp_path / "left").exists())
+
+
+def test_so_it_does_where_no_tool_is_on_the_path(tmp_path: Path):
+    (tmp_path / "sleep").symlink_to("/bin/sleep")
+    group = _run(tmp_path / "left", "killed", env={**os.environ, "PATH": str(tmp_path)})  # noqa: TID251
+    assert _becomes_true(lambda: not living_members(group) and not (tmp_path / "left").exists(), within_s=20.0)
 
 
 def test_the_log_of_a_server_that_failed_outlives_a_starter_that_ends_by_itself_alone(tmp_path: Path):
