@@ -6,6 +6,7 @@ text ─► marker ─► {"name": "f", "arguments": ─► {…} ─► } ─�
 Sources: the streaming tool parsers of vLLM; OpenAI, API reference, streamed ``tool_calls``.
 """
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -42,6 +43,15 @@ class ToolCall:
     name: str
     arguments: str
     id: str = field(default="", compare=False)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its arguments end, and were not cut by a limit or a stop text."""
+        try:
+            json.loads(self.arguments)
+        except (ValueError, RecursionError):
+            return False
+        return True
 
     def to_json(self) -> dict[str, Any]:
         """The same as OpenAI says it."""
@@ -87,6 +97,11 @@ class ToolParser:
     _state: Literal["begin", "text", "head", "arguments", "close", "after"] = field(init=False, default="begin")
     _depth: int = field(init=False, default=0)
     _in_string: bool = field(init=False, default=False)
+
+    @property
+    def has_whole_calls(self) -> bool:
+        """Whether there are calls, and the last one's arguments have ended."""
+        return self.calls > 0 and self._state != "arguments"
 
     def add(self, text: str, is_last: bool = False) -> list[str | ToolCallDelta]:
         """What can be sent when this has come: text and parts of calls, in their order.

@@ -6,7 +6,7 @@ const CONTROLS = [
   ["temperature", "Temperature", { min: 0, max: 2, step: 0.05 }, "0 always takes the likeliest token"],
   ["top_p", "Top p", { min: 0.01, max: 1, step: 0.01 }, "likeliest tokens with this share in all"],
   ["top_k", "Top k", { min: 0, step: 1 }, "so many likeliest tokens"],
-  ["seed", "Seed", { min: 0, step: 1 }, "the same seed, the same answer"],
+  ["seed", "Seed", { min: 0, max: Number.MAX_SAFE_INTEGER, step: 1 }, "the same seed, the same answer"],
   ["max_tokens", "Max tokens", { min: 1, step: 1 }, "longest answer"],
   ["beam_width", "Beams", { min: 1, max: 32, step: 1 }, "several drafts, ranked; comes whole"],
 ];

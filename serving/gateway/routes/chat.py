@@ -58,7 +58,7 @@ async def _events(head: dict[str, Any], conversation: Conversation, body: ChatRe
             if is_first:
                 messages[0] = {"role": "assistant", **messages[0]}
             *before, last = messages
-            choice = _choice(delta.candidate, delta, body, parser is not None and parser.calls > 0)
+            choice = _choice(delta.candidate, delta, body, parser is not None and parser.has_whole_calls)
             for message in before:
                 part = {**choice, "finish_reason": None, "logprobs": None, "delta": message}
                 yield event({**head, "choices": [part]})
@@ -71,12 +71,13 @@ def _choices(deltas: list[Delta], body: ChatRequest, conversation: Conversation)
     choices = []
     for index, answer in enumerate(whole_answers(deltas)):
         items = conversation.read(answer.text)
-        calls = [item.to_json() for item in items if isinstance(item, ToolCall)]
+        calls = [item for item in items if isinstance(item, ToolCall)]
         content = "".join(item for item in items if isinstance(item, str))
         message: dict[str, Any] = {"role": "assistant", "content": content if content or not calls else None}
         if calls:
-            message["tool_calls"] = calls
-        choices.append({**_choice(index, answer, body, bool(calls)), "message": message})
+            message["tool_calls"] = [call.to_json() for call in calls]
+        is_call = bool(calls) and calls[-1].is_whole
+        choices.append({**_choice(index, answer, body, is_call), "message": message})
     return choices
 
 

@@ -138,6 +138,17 @@ def test_a_call_that_the_limit_cuts_is_a_call_as_far_as_it_came():
     ]
 
 
+@pytest.mark.parametrize("arguments", ['{"a": "1', '{"a": 1', "{", ""])
+def test_a_call_that_was_cut_is_told_from_a_whole_one(arguments):
+    tools = Tools(schemas=SCHEMAS, format=HERMES)
+    for written, is_whole in ((arguments, False), ('{"a": "1"}', True)):
+        text, parser = f'<tool_call>{{"name": "add", "arguments": {written}', ToolParser(tools)
+        parser.add(text, is_last=True)
+        *_, call = read_calls(tools, text)
+        assert parser.has_whole_calls is is_whole
+        assert (call.is_whole if isinstance(call, ToolCall) else False) is is_whole
+
+
 ODD = '{"a": "}]\\"</tool_call>", "b": [{}, "\\\\"], "c": "é"}'
 
 
