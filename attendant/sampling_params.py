@@ -251,7 +251,7 @@ class SamplingParams:
         "Report",
         "return_log_probs bool",
         "each token comes with its log-probability under the model, before penalties and temperature; with `echo`, "
-        "the prompt's tokens too",
+        "the prompt's tokens too, and an end token, which is then counted",
         openai="logprobs",
     )
     top_logprobs: int = param_field(

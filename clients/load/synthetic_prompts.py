@@ -4,7 +4,7 @@
 
 Two probes of different lengths give a and b, and further ones correct the number of words until the server counts what
 was wished. Words are drawn at random from short common ones, most of which are one token each; so no two prompts are
-alike, and a server's prefix cache holds no more than the prefix that they are given in common. Probes are never sent
+alike that have some words of their own, and a server's prefix cache holds no more than the prefix that they are given in common. Probes are never sent
 again for the same reason.
 """
 
