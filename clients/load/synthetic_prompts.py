@@ -2,10 +2,10 @@
 
     tokens ≈ a + b · words        a: what a template adds; b: tokens a word
 
-Two probes of different lengths give a and b, and further ones correct the number of words until the server counts what
-was wished. Words are drawn at random from short common ones, most of which are one token each; so no two prompts are
-alike that have some words of their own, and a server's prefix cache holds no more than the prefix that they are given in common. Probes are never sent
-again for the same reason.
+Two probes of different lengths give a and b, and further ones correct the number of words until the server counts
+what was wished. Words are drawn at random from short common ones, most of which are one token each; so no two prompts
+are alike that have some words of their own, and a server's prefix cache holds no more than the prefix that they are
+given in common. Probes are never sent again for the same reason.
 """
 
 from collections.abc import Awaitable, Callable
