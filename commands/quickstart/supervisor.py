@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from attendant.errors import MachineError
-from serving.triton.server.shared_memory import pid_namespace
+from serving.triton.server.shared_memory import folder_prefix
 from serving.triton.server.workspace import remove_dead_workspaces
 
 ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
@@ -45,7 +45,7 @@ def supervise(work: Callable[[], int], clean_up: Callable[[], None]) -> int:
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {*ENDING, signal.SIGCHLD})
     remove_dead_workspaces()  # those of quickstarts that were killed are called alike
-    temporary = Path(tempfile.mkdtemp(prefix=f"attendant_{pid_namespace()}_{os.getpid()}_0_"))
+    temporary = Path(tempfile.mkdtemp(prefix=folder_prefix(os.getpid())))
     _prctl(_SET_CHILD_SUBREAPER, 1)  # what loses its parent becomes our child, so that we find it
     parent, worker = os.getpid(), os.fork()
     if worker == 0:

@@ -7,6 +7,7 @@ Objectives are set on high percentiles: a plan is right there, and pessimistic a
 stated is that of the 95th percentile at a quarter, which nothing was made of.
 """
 
+import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,6 +34,7 @@ from serving.triton.repository.layout import write_repository
 from serving.triton.server.ports import free_ports
 from serving.triton.server.process import TritonServer
 from serving.triton.server.settings import ServerSettings
+from serving.triton.server.shared_memory import folder_prefix
 
 ROUNDS = 3
 """Servers that are started one after the other: some are faster than others, whatever the reason."""
@@ -71,7 +73,10 @@ def measure_server(
     prompts, answers = (rng.integers(1, end + 1, _INPUTS).tolist() for end in (longest, most))
     clients = ClosedLoop(concurrency=settings.max_num_seqs + -(-settings.max_num_seqs // 2))
     rates, first_s = list[float](), [list[float](), list[float]()]
-    with tempfile.TemporaryDirectory() as scratch, progress("served", ROUNDS) as advance:
+    with (
+        tempfile.TemporaryDirectory(prefix=folder_prefix(os.getpid())) as scratch,
+        progress("served", ROUNDS) as advance,
+    ):
         repository, inputs = Path(scratch) / "model_repository", Path(scratch) / "inputs.jsonl"
         write_repository([folder], repository, threads, runtime, settings, device)
         write_inputs(model, zip(prompts, answers, strict=True), inputs)

@@ -1,5 +1,6 @@
 """What a way to serve does: a real server under the load of a demand."""
 
+import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from serving.triton.repository.layout import write_repository
 from serving.triton.server.ports import free_ports
 from serving.triton.server.process import TritonServer
 from serving.triton.server.settings import ServerSettings
+from serving.triton.server.shared_memory import folder_prefix
 
 LEVELS, BISECTIONS = (0.4, 0.7, 1.0, 1.4), 2
 """Shares of the rate that is expected, and how often the gap between two is halved."""
@@ -80,7 +82,7 @@ class Bench:
             ServerError: the server does not start or answer.
         """
         task, engine = self.task, candidate.engine(EngineSettings())
-        with tempfile.TemporaryDirectory() as scratch:
+        with tempfile.TemporaryDirectory(prefix=folder_prefix(os.getpid())) as scratch:
             repository, inputs = Path(scratch) / "model_repository", Path(scratch) / "inputs.jsonl"
             (manifest,) = write_repository(
                 [self.artefact], repository, candidate.threads, engine=engine, instances=candidate.instances

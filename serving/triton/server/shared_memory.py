@@ -21,6 +21,11 @@ def new_server_name(pid: int) -> str:
     return f"attendant_{pid_namespace()}_{pid}_{secrets.token_hex(16)}"
 
 
+def folder_prefix(pid: int) -> str:
+    """How folders of the process ``pid`` are called that the next start of a server removes, should it be killed."""
+    return f"attendant_{pid_namespace()}_{pid}_0_"
+
+
 def is_orphan(name: str) -> bool:
     """Whether a name is that of a server, or begins so, whose starter is dead."""
     match = OURS.match(f"{name}_")

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 from serving.triton.server.shared_memory import (
+    folder_prefix,
+    is_orphan,
     new_server_name,
     pid_namespace,
     region_prefix,
@@ -53,3 +55,7 @@ def test_one_servers_regions_go_and_its_siblings_stay(tmp_path: Path):
     ours, theirs = _region(tmp_path, one), _region(tmp_path, sibling)
     remove_regions(one, tmp_path)
     assert (ours.exists(), theirs.exists()) == (False, True)
+
+
+def test_a_folder_of_a_dead_process_is_an_orphan_and_of_a_living_one_none():
+    assert is_orphan(f"{folder_prefix(_dead_pid())}x7f_q2") and not is_orphan(f"{folder_prefix(os.getpid())}x7f_q2")
