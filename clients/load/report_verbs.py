@@ -46,6 +46,7 @@ def report(
         json: JSON in the layout of AIPerf, in place of tables.
         exploratory: for a look: figures that are not fit to be quoted are printed with status 0.
     """
+    require_writable(html, csv, inputs=[run])
     return deliver(read_run(run), parse_objectives(slo), html, csv, json, exploratory)
 
 
@@ -87,7 +88,8 @@ def sweep(
     load: SweptLoad = "rate" if rates else "concurrency"
     levels = rates or tuple(map(float, concurrency))
     objectives, config = parse_objectives(slo), lay_over(scenario, requests, tls=security)
-    require_writable(html, out and level_file(out, load, levels[0]))
+    files = [] if out is None else [level_file(out, load, level) for level in levels]
+    require_writable(html, *files, inputs=[scenario, *config.files])
     found = run_sweep(config, load, levels, partial(run_with_progress, keep_interrupted=True), objectives, runs, out)
     if html is not None:
         write_page(sweep_page(found, load), html)

@@ -278,6 +278,15 @@ class Scenario:
         if self.duration_s is None and self.requests is None and not isinstance(self.arrivals, Replay):
             raise ConfigError("an end of the run", "neither duration_s nor requests", "give one of them")
 
+    @property
+    def files(self) -> list[Path]:
+        """Those that it reads."""
+        target, arrivals = self.target, self.arrivals
+        names = [target.key_file, target.admin_key_file, target.ca, target.cert, target.key]
+        names += [name for one in self.workloads for name in (*one.inputs.files, one.expect.file)]
+        names += [arrivals.trace] if isinstance(arrivals, Replay) else []
+        return [Path(name) for name in names if name]
+
     def plain(self) -> dict[str, object]:
         """Itself as JSON has it, without what was not given."""
         plain = _without_none(asdict(self))

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -58,6 +59,22 @@ def test_an_exploratory_report_of_an_invalid_run_ends_with_0(runs, tmp_path, cap
     failed = [replace(one, outcome=RequestOutcome.ERROR, error="gone") for one in records(count=50)]
     write_run(run_of(failed), tmp_path / "failed.json")
     assert report_verbs.report(tmp_path / "failed.json", exploratory=True) == 1
+
+
+@pytest.mark.parametrize(
+    "outputs", [{"html": "before.json"}, {"csv": "linked.json"}, {"html": "page", "csv": "runs/../page"}]
+)
+def test_a_report_is_written_neither_over_its_run_nor_over_itself(runs, outputs):
+    (runs / "linked.json").symlink_to(runs / "before.json")
+    before = (runs / "before.json").read_bytes()
+    with pytest.raises(OutputError, match="file of its own"):
+        report_verbs.report(runs / "before.json", **{name: runs / path for name, path in outputs.items()})
+    assert (runs / "before.json").read_bytes() == before
+    assert not (runs / "page").exists()
+
+
+def test_a_report_goes_twice_to_a_device(runs):
+    assert report_verbs.report(runs / "before.json", html=Path("/dev/null"), csv=Path("/dev/null")) == 0
 
 
 @pytest.mark.parametrize(("second", "status"), [("before", 0), ("same", 0), ("slower", 1)])
@@ -131,6 +148,16 @@ def test_a_sweep_that_cannot_write_its_runs_measures_nothing(swept, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="a place to write"):
         report_verbs.sweep(path, rates=(1.0,), out=tmp_path / "file")
+    assert not asked
+
+
+def test_a_sweep_is_not_written_over_what_it_reads_or_its_runs(swept, tmp_path):
+    path, asked = swept
+    with pytest.raises(OutputError, match="file of its own"):
+        report_verbs.sweep(path, rates=(20.0, 30.0), html=path)
+    with pytest.raises(OutputError, match="file of its own"):
+        report_verbs.sweep(path, rates=(20.0, 30.0), out=tmp_path, html=tmp_path / "rate-30.json")
+    assert path.read_text() == SCENARIO
     assert not asked
 
 
