@@ -92,9 +92,11 @@ def _identity(path: Path) -> object:
     """What is equal for two paths to one file, whether links lead there or a disk knows no large letters."""
     try:
         found = path.stat()
+        return found.st_dev, found.st_ino
     except OSError:
         return path.resolve()
-    return found.st_dev, found.st_ino
+    except ValueError:  # a name that no file has
+        return path
 
 
 def read_run(path: Path) -> LoadRun:
