@@ -12,7 +12,6 @@ Files that are named are sought from the scenario's own folder.
 
 import json
 import math
-import reprlib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
@@ -21,6 +20,7 @@ from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from attendant.errors import ConfigError, InputError, UserError
+from attendant.printable import shown
 from attendant.records import read_file
 from attendant.sampling_params import SamplingParams
 from clients.load.arrivals import ClosedLoop, Constant, Gamma, Poisson, Ramp, Replay
@@ -73,7 +73,7 @@ def scenario_from(table: Table, folder: Path = Path()) -> Scenario:
         table = dict(_require_table(rest.pop("arrivals"), "arrivals"))
         kind = table.pop("kind", "closed")
         if not isinstance(kind, str) or kind not in _KINDS:
-            raise ConfigError(f"arrivals.kind, one of {list(_KINDS)}", _shown(kind), "correct arrivals.kind")
+            raise ConfigError(f"arrivals.kind, one of {list(_KINDS)}", shown(kind), "correct arrivals.kind")
         made = _build(_KINDS[kind], table, "arrivals")
         parts["arrivals"] = replace(made, trace=_resolve(folder, made.trace)) if isinstance(made, Replay) else made
     if "in_process" in rest:
@@ -83,7 +83,7 @@ def scenario_from(table: Table, folder: Path = Path()) -> Scenario:
         )
     workloads = rest.pop("workloads", [])
     if not isinstance(workloads, list):
-        raise ConfigError("[[workloads]], a list of tables", _shown(workloads), "write [[workloads]] before each")
+        raise ConfigError("[[workloads]], a list of tables", shown(workloads), "write [[workloads]] before each")
     parts["workloads"] = tuple(
         _parse_workload(one, f"workloads.{number}", folder) for number, one in enumerate(workloads)
     )
@@ -151,21 +151,14 @@ def _parse_value(hint: Any, value: Any, key: str) -> Any:
 
 def _require(is_good: bool, value: Any, expected: str, key: str) -> Any:
     if not is_good:
-        raise ConfigError(f"{key}, {expected}", _shown(value), f"correct {key}")
+        raise ConfigError(f"{key}, {expected}", shown(value), f"correct {key}")
     return value
 
 
 def _require_table(value: Any, key: str) -> Table:
     if not isinstance(value, Mapping):
-        raise ConfigError(f"{key}, a table", _shown(value), f"write [{key}]")
+        raise ConfigError(f"{key}, a table", shown(value), f"write [{key}]")
     return value
-
-
-def _shown(value: Any) -> str:
-    try:
-        return reprlib.repr(value)
-    except ValueError:  # an integer of more digits than Python writes
-        return "a number beyond reason"
 
 
 def _key(where: str, key: str) -> str:

@@ -160,7 +160,7 @@ class ReplicaProfile:
             place = f"{name!r} of {path}"
             if not isinstance(part, dict):
                 raise ConfigError(f"an object as {place}", type(part).__name__, "see docs/guides/capacity.md")
-            values[name] = build_config(kind, {key: _to_tuple(one) for key, one in part.items()}, place)
+            values[name] = build_config(kind, part, place)
         profile: ReplicaProfile = build_config(cls, values, str(path))
         return profile
 
@@ -185,10 +185,6 @@ _PARTS: dict[str, type[Any]] = {
     "overhead": EngineOverhead,
     "served": ServerOverhead,
 }
-
-
-def _to_tuple(value: Any) -> Any:
-    return tuple(_to_tuple(one) for one in value) if isinstance(value, list) else value
 
 
 def _require_nonnegative(times: Any, *names: str) -> None:

@@ -1,6 +1,5 @@
 """The verb that tunes: how a generative model is served best on this machine (docs/guides/tune.md)."""
 
-import re
 import sys
 from dataclasses import replace
 from json import dumps
@@ -63,6 +62,7 @@ def tune(
         exploratory: for a look: a profile whose fit errs by more than 20 % is taken too, and the exit status is 0.
     """
     # A server and an engine, which the other verbs that this module could be imported with do not need.
+    from serving.capacity.levels import MOST_SEED
     from serving.capacity.profile import ReplicaProfile
     from serving.capacity.profiling.measure import measure_profile
     from serving.capacity.tuning.measurement import Bench
@@ -76,12 +76,13 @@ def tune(
         ("finalists", finalists, 1, 16),
         ("duration-s", duration_s, 1, 600),
         ("requests", requests, 100, 100_000),
+        ("seed", seed, 0, MOST_SEED),
     ):
         if not least <= value <= most:
             raise ConfigError(f"--{name} from {least} to {most}", str(value), "correct it")
     service = Demand.read(demand)
     if rate is not None:
-        service = replace(service, rate=parse_rate(float(rate) if re.fullmatch(r"[\d.]+(e\d+)?", rate) else rate))
+        service = replace(service, rate=parse_rate(rate))
     objectives = parse_objectives(service.slo if objective is None else objective)
     candidates = list_candidates(max_num_seqs, max_prefill_tokens, threads, instances)
     _require_measurable(artefact, service)

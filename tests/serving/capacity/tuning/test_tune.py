@@ -146,6 +146,8 @@ def test_every_combination_has_a_core_for_each_thread_and_the_defaults_are_the_f
     ("asked", "message"),
     [
         (((0,), (1,), (), ()), "at least 1 to try; found 0"),
+        (((), (1,), (), ()), "at least 1 to try; found none"),
+        (((4,), (), (), ()), "at least 1 to try; found none"),
         (((1,), (1,), (8,), (8,)), "at most 4, the cores"),
         ((tuple(range(1, 999)), (1,), (1,), (1,)), "at most 512 combinations; found 998"),
     ],

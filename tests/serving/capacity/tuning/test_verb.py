@@ -84,7 +84,9 @@ def test_what_ctrl_c_left_is_printed_with_its_status_and_without_anything_valid_
         ("", {"finalists": 0}, "--finalists from 1 to 16"),
         ("", {"duration_s": float("nan")}, "--duration-s from 1 to 600"),
         ("", {"objective": "ttft p95"}, "metric_statistic<limit"),
-        ("", {"rate": "many"}, "a rate as 20"),
+        *(("", {"rate": rate}, "a rate as 20") for rate in ("many", ".", "1.2.3", "1e400")),
+        ("", {"seed": -1}, "--seed from 0"),
+        ("", {"max_num_seqs": ()}, "at least 1 to try"),
     ],
 )
 def test_what_cannot_be_tuned_is_refused_before_anything_is_profiled(asked, more, flags, message):
