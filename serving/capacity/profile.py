@@ -76,6 +76,7 @@ class ReplicaProfile:
         encoder: rows × length of the longest source; None without an encoder.
         overhead: of the engine.
         served: of the server.
+        fingerprint: of the artefact that was measured; empty of a profile that was written by hand.
         fit_error: table → its largest error, relative, at points between those that it was made of; ``served`` → that
             of a simulation of a load that was measured, at the 95th percentile of the time to the first token.
 
@@ -92,6 +93,7 @@ class ReplicaProfile:
     encoder: TimeTable | None = None
     overhead: EngineOverhead = field(default_factory=EngineOverhead)
     served: ServerOverhead = field(default_factory=ServerOverhead)
+    fingerprint: str = ""
     fit_error: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -85,7 +85,8 @@ def tune(
         service = replace(service, rate=parse_rate(rate))
     objectives = parse_objectives(service.slo if objective is None else objective)
     candidates = list_candidates(max_num_seqs, max_prefill_tokens, threads, instances)
-    _require_measurable(artefact, service)
+    manifest = Manifest.read(artefact)
+    _require_measurable(manifest, artefact, service)
     sys.stderr.write(f"{len(candidates)} ways to serve {artefact}: profiles, simulations, {finalists + 1} servers\n")
     task = TuningTask(goal=goal, demand=service, objectives=objectives, requests=requests, seed=seed)
     bench = Bench(artefact=artefact, task=task, objectives=objectives, duration_s=duration_s)
@@ -99,6 +100,11 @@ def tune(
         is_known = path is not None and path.is_file()
         if path is not None and is_known:
             found = ReplicaProfile.read(path)
+            is_of_it = found.fingerprint == manifest.fingerprint if found.fingerprint else found.name == artefact.name
+            if not is_of_it:
+                found_name = f"{found.name!r}, or another export"
+                remedy = "delete it, or name another folder with --profiles"
+                raise ConfigError(f"a profile of {artefact} in {path}", found_name, remedy)
         else:
             found = measure_profile(artefact, engine, count, served=False)
         if found.misfit and not exploratory:
@@ -119,12 +125,15 @@ def tune(
     return 1 if found.best is None and not exploratory else 0
 
 
-def _require_measurable(artefact: Path, demand: Demand) -> None:
+def _require_measurable(manifest: Manifest, artefact: Path, demand: Demand) -> None:
     """Refuse what a run could not send, before anything is profiled."""
+    from serving.capacity.profiling.inputs import engine_of  # needs an engine, as above
+
+    engine_of(manifest, artefact)
     if not demand.stream or demand.deadline_ms is not None or demand.urgent:
         expected = "a demand whose answers are streamed, without deadline_ms and urgent"
         raise ConfigError(expected, "another", "leave them out: a load test of all requests alike is measured")
-    longest, most = demand.prompt.longest + demand.answer.longest, Manifest.read(artefact).details.get("max_length")
+    longest, most = demand.prompt.longest + demand.answer.longest, manifest.details.get("max_length")
     if isinstance(most, int) and longest > most:
         expected = f"prompt and answer of at most {most} positions together, as the model has"
         raise ConfigError(expected, f"up to {longest}", "correct 'most' of prompt or answer")
