@@ -113,7 +113,7 @@ def compare(first: Positional[Path], second: Positional[Path], tolerance: float 
         json: JSON in place of a table.
     """
     if not 0 <= tolerance < math.inf:
-        raise ConfigError("a tolerance of at least 0", str(tolerance), "give a share, as 0.05")
+        raise ConfigError("a finite tolerance of at least 0", str(tolerance), "give a share, as 0.05")
     summaries = [summarize(read_run(path)) for path in (first, second)]
     found = compare_runs(*summaries)
     apart = differences(*(summary.run.scenario for summary in summaries))
