@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attendant.errors import InputError
+from attendant.tensor_files import read_npz_file
 from attendant.tensor_names import LOGITS, POOLED
 from clients.load.in_flight import InFlightRequest, Outputs
+from clients.load.request_inputs import MOST_BYTES
 from clients.load.request_tensors import sampling_params
 from clients.load.scenario import Expect
 from clients.load.transport import PreparedWorkload
@@ -89,11 +91,8 @@ def _compare_texts(expected: Any, found: str) -> str:
 
 
 def _read_arrays(expect: Expect, count: int) -> dict[str, Array]:
-    try:
-        arrays = dict(np.load(Path(expect.file)))
-    except (OSError, ValueError) as error:
-        raise InputError(f"arrays at {expect.file}", str(error), "correct expect.file") from error
+    arrays = read_npz_file(Path(expect.file), MOST_BYTES)
     for name, rows in arrays.items():
-        if len(rows) != count:
-            raise InputError(f"{count} rows of {name}, one an input", str(len(rows)), "correct expect.file")
+        if rows.shape[:1] != (count,):
+            raise InputError(f"{count} rows of {name}, one an input", str(list(rows.shape)), "correct expect.file")
     return arrays

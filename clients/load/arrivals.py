@@ -24,6 +24,9 @@ BLOCK = 4096
 MOST_CLIENTS = 100_000
 MOST_TIMES = 10_000_000
 """They are drawn before the run, and all are kept."""
+LEAST_RATE, MOST_RATE = 1e-9, 1e9
+LEAST_SHAPE, MOST_SHAPE = 1e-3, 1e6
+"""Of gamma gaps: beyond them nearly all are 0, or all alike."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,13 +48,13 @@ class Constant:
     """Requests at even distances.
 
     Raises:
-        ConfigError: the rate, requests a second, is not above 0.
+        ConfigError: the rate, requests a second, is not above 0, or beyond reason.
     """
 
     rate: float
 
     def __post_init__(self) -> None:
-        _require(self, "rate", self.rate > 0, "above 0")
+        _require_rate(self, "rate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +62,13 @@ class Poisson:
     """Requests of many independent clients.
 
     Raises:
-        ConfigError: the rate, requests a second, is not above 0.
+        ConfigError: the rate, requests a second, is not above 0, or beyond reason.
     """
 
     rate: float
 
     def __post_init__(self) -> None:
-        _require(self, "rate", self.rate > 0, "above 0")
+        _require_rate(self, "rate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,15 +76,15 @@ class Gamma:
     """Requests in bursts (shape below 1), or more even than Poisson's (above).
 
     Raises:
-        ConfigError: rate, requests a second, or shape is not above 0.
+        ConfigError: rate, requests a second, or shape is not above 0, or beyond reason.
     """
 
     rate: float
     shape: float
 
     def __post_init__(self) -> None:
-        _require(self, "rate", self.rate > 0, "above 0")
-        _require(self, "shape", self.shape > 0, "above 0")
+        _require_rate(self, "rate")
+        _require_within(self, "shape", LEAST_SHAPE, MOST_SHAPE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,15 +92,17 @@ class Ramp:
     """Poisson arrivals whose rate changes evenly from the beginning of a run to its end.
 
     Raises:
-        ConfigError: a rate, requests a second, is negative, or both are 0.
+        ConfigError: a rate, requests a second, is negative or beyond reason, or both are 0.
     """
 
     first_rate: float
     last_rate: float
 
     def __post_init__(self) -> None:
-        _require(self, "first_rate", self.first_rate >= 0, "of at least 0")
-        _require(self, "last_rate", self.last_rate >= 0 and self.first_rate + self.last_rate > 0, "above 0")
+        for name in ("first_rate", "last_rate"):
+            if getattr(self, name) != 0:
+                _require_rate(self, name)
+        _require(self, "last_rate", self.first_rate + self.last_rate > 0, "above 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,14 +110,14 @@ class Replay:
     """Requests at recorded times; see docs/guides/load.md for the file.
 
     Raises:
-        ConfigError: the speed, a factor, is not above 0.
+        ConfigError: the speed, a factor, is not above 0, or beyond reason.
     """
 
     trace: str
     speed: float = 1.0
 
     def __post_init__(self) -> None:
-        _require(self, "speed", self.speed > 0, "above 0")
+        _require_within(self, "speed", 1e-300, MOST_RATE)
 
 
 OpenLoop = Constant | Poisson | Gamma | Ramp
@@ -122,6 +127,23 @@ Arrivals = ClosedLoop | OpenLoop | Replay
 def kind_of(arrivals: Arrivals) -> str:
     """The name of such arrivals in a scenario's file."""
     return "closed" if isinstance(arrivals, ClosedLoop) else type(arrivals).__name__.lower()
+
+
+def require_drawable(arrivals: OpenLoop, ends_s: float | None = None, number: int | None = None) -> None:
+    """Make sure that times have an end, without drawing them; see :func:`draw_times`.
+
+    Raises:
+        ConfigError: neither end is given, a ramp has no duration, or there are too many.
+    """
+    if ends_s is None and (number is None or isinstance(arrivals, Ramp)):
+        raise ConfigError("a duration_s, of a ramp always", "none", "say how long requests are sent")
+    until_s = np.inf if ends_s is None else ends_s
+    rate = max(arrivals.first_rate, arrivals.last_rate) if isinstance(arrivals, Ramp) else arrivals.rate
+    expected = min(rate * until_s, np.inf if number is None else number)
+    if not expected <= MOST_TIMES:
+        raise ConfigError(
+            f"at most {MOST_TIMES:,} requests in a run", f"{expected:,.0f}", "lower the rate, or run it shorter"
+        )
 
 
 def draw_times(
@@ -138,15 +160,8 @@ def draw_times(
     Raises:
         ConfigError: neither end is given, a ramp has no duration, or there are too many.
     """
-    if ends_s is None and (number is None or isinstance(arrivals, Ramp)):
-        raise ConfigError("a duration_s, of a ramp always", "none", "say how long requests are sent")
+    require_drawable(arrivals, ends_s, number)
     until_s = np.inf if ends_s is None else ends_s
-    rate = max(arrivals.first_rate, arrivals.last_rate) if isinstance(arrivals, Ramp) else arrivals.rate
-    expected = min(rate * until_s, np.inf if number is None else number)
-    if not expected <= MOST_TIMES:
-        raise ConfigError(
-            f"at most {MOST_TIMES:,} requests in a run", f"{expected:,.0f}", "lower the rate, or run it shorter"
-        )
     match arrivals:
         case Constant(rate=rate):
             count = np.ceil(until_s * rate) if number is None else min(number, np.ceil(until_s * rate))
@@ -176,3 +191,11 @@ def _cumulative(draw: Callable[[int], Times], until: float, number: int | None =
 def _require(config: Any, name: str, is_good: bool, expected: str) -> None:
     if not is_good:
         raise ConfigError(f"{name} {expected}", str(getattr(config, name)), f"correct {name}")
+
+
+def _require_rate(config: Any, name: str) -> None:
+    _require_within(config, name, LEAST_RATE, MOST_RATE)
+
+
+def _require_within(config: Any, name: str, least: float, most: float) -> None:
+    _require(config, name, least <= getattr(config, name) <= most, f"above 0, from {least:g} to {most:g}")

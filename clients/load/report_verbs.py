@@ -1,6 +1,7 @@
 """What is done with runs and scenarios: reported again, swept over levels, compared, exported."""
 
 import json as json_format
+import math
 import sys
 from functools import partial
 from pathlib import Path
@@ -46,6 +47,7 @@ def report(
         json: JSON in the layout of AIPerf, in place of tables.
         exploratory: for a look: figures that are not fit to be quoted are printed with status 0.
     """
+    require_writable(html, csv, inputs=[run])
     return deliver(read_run(run), parse_objectives(slo), html, csv, json, exploratory)
 
 
@@ -87,7 +89,8 @@ def sweep(
     load: SweptLoad = "rate" if rates else "concurrency"
     levels = rates or tuple(map(float, concurrency))
     objectives, config = parse_objectives(slo), lay_over(scenario, requests, tls=security)
-    require_writable(html, out and level_file(out, load, levels[0]))
+    files = set() if out is None else {level_file(out, load, level) for level in levels}
+    require_writable(html, *files, inputs=[scenario, *config.files])
     found = run_sweep(config, load, levels, partial(run_with_progress, keep_interrupted=True), objectives, runs, out)
     if html is not None:
         write_page(sweep_page(found, load), html)
@@ -109,8 +112,8 @@ def compare(first: Positional[Path], second: Positional[Path], tolerance: float 
         tolerance: what may be lost, as a share: 0.05 is 5 %.
         json: JSON in place of a table.
     """
-    if tolerance < 0:
-        raise ConfigError("a tolerance of at least 0", str(tolerance), "give a share, as 0.05")
+    if not 0 <= tolerance < math.inf:
+        raise ConfigError("a finite tolerance of at least 0", str(tolerance), "give a share, as 0.05")
     summaries = [summarize(read_run(path)) for path in (first, second)]
     found = compare_runs(*summaries)
     apart = differences(*(summary.run.scenario for summary in summaries))

@@ -1,5 +1,6 @@
 """The inputs of a workload's requests: the model's own example, generated ones, or those in files."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,9 +11,10 @@ from numpy.typing import NDArray
 
 from attendant.errors import InputError
 from attendant.tasks import TASKS
+from attendant.tensor_files import read_npy_file
 from attendant.tensor_names import PIXELS, TEXT_INPUT
 from clients.images import file_pixels
-from clients.load.datasets import Messages, read_lines, split_turns
+from clients.load.datasets import MOST_LINES, Messages, read_lines, split_turns
 from clients.load.scenario import Inputs, Workload
 from clients.served_model import ServedModel
 
@@ -22,6 +24,8 @@ PIXEL_TASKS = tuple(task.name for task in TASKS.values() if task.reads == "pixel
 GENERATIVE_TASKS = tuple(task.name for task in TASKS.values() if task.answers == "text")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 LONGEST_WORD = 9
+MOST_BYTES, MOST_WORDS = 1 << 30, 2_000_000
+"""Of a file's arrays, or of generated inputs: all are kept in memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,19 +106,40 @@ def _convert_input(
         raise InputError(f"max_tokens of at least 1 in {where}", f"{limit!r:.40}", "correct it")
     if "text" in values:
         values[TEXT_INPUT] = values.pop("text")
-    tensors = {name: _convert_tensor(name, value, model) for name, value in values.items()}
+    tensors = {name: _convert_tensor(name, value, model, where) for name, value in values.items()}
     return RequestInput(tensors=tensors, answer=answer, max_tokens=limit)
 
 
-def _convert_tensor(name: str, value: Any, model: ServedModel | None) -> Array:
-    if isinstance(value, str):
+def _convert_tensor(name: str, value: Any, model: ServedModel | None, where: str) -> Array:
+    if isinstance(value, str) and (model is None or model.dtypes.get(name, "object") == "object"):
         return text_tensor([value])
-    if model is None or name not in model.inputs:
+    if name != TEXT_INPUT and (model is None or name not in model.inputs):
         raise InputError(f"inputs of the names {sorted(model.inputs) if model else [TEXT_INPUT]}", name, "correct it")
-    if model.dtypes[name] == "object":
-        return text_tensor(np.ravel(value).tolist())
-    row, shape = np.asarray(value, model.dtypes[name]), model.inputs[name]
-    return (row.reshape(shape) if -1 not in shape else row)[None]
+    if model is None or name not in model.inputs or model.dtypes[name] == "object":
+        return text_tensor(_flat_texts(name, value, where))
+    shape = model.inputs[name]
+    try:
+        row = np.asarray(value)
+        if row.dtype.kind not in "biuf":
+            raise ValueError(f"{value!r:.40}")
+        row = np.asarray(value, model.dtypes[name])
+        return (row.reshape(shape) if -1 not in shape else row)[None]
+    except (TypeError, ValueError, OverflowError) as error:
+        expected = f"{name} of {model.dtypes[name]} {list(shape)} in {where}"
+        raise InputError(expected, str(error)[:200], "correct it") from error
+
+
+def _flat_texts(name: str, value: Any, where: str) -> list[str]:
+    found, rest = list[str](), [value]
+    while rest:
+        match rest.pop():
+            case str() as text:
+                found.append(text)
+            case list() as values:
+                rest.extend(reversed(values))
+            case other:
+                raise InputError(f"{name} of texts in {where}", f"{other!r:.40}", "correct it")
+    return found
 
 
 def _read_file(path: Path, model: ServedModel | None) -> Iterator[RequestInput]:
@@ -127,7 +152,11 @@ def _read_file(path: Path, model: ServedModel | None) -> Iterator[RequestInput]:
         raise InputError("inputs as .jsonl, each with a text", str(path), "write them so")
     elif path.suffix == ".npy":
         name = PIXELS if PIXELS in model.inputs else next(iter(model.inputs))
-        for row in np.load(path):
+        rows = read_npy_file(path, MOST_BYTES)
+        if not rows.ndim or len(rows) > MOST_LINES:
+            expected = f"up to {MOST_LINES} rows, one an input, in a .npy file at {path}"
+            raise InputError(expected, f"the shape {list(rows.shape)}", "write it so")
+        for row in rows:
             yield RequestInput(tensors={name: np.ascontiguousarray(row[None], model.dtypes[name])})
     else:
         yield RequestInput(tensors={PIXELS: file_pixels(model, path)[None]})
@@ -152,8 +181,15 @@ def _generate_tensor(inputs: Inputs, model: ServedModel, name: str, rng: np.rand
     if name == PIXELS and "image_size" in model.parameters:
         side = int(model.parameters["image_size"])
         shape = [inputs.rows, *(side if size < 0 else size for size in model.inputs[name])]
+    made = math.prod(shape) * (inputs.number if inputs.kind == "random" else 1)
+    amount, most = (
+        (made * inputs.size, MOST_WORDS) if dtype == "object" else (made * np.dtype(dtype).itemsize, MOST_BYTES)
+    )
+    if amount > most:
+        unit = "words" if dtype == "object" else "bytes"
+        raise InputError(f"at most {most} {unit} of {name} in all inputs", str(amount), "lower number, rows or size")
     if dtype == "object":
-        texts = [_generate_text(inputs, rng) for _ in range(int(np.prod(shape)))]
+        texts = [_generate_text(inputs, rng) for _ in range(math.prod(shape))]
         return text_tensor(texts).reshape(shape)
     if inputs.kind == "zeros":
         return np.zeros(shape, dtype)

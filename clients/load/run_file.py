@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 
@@ -59,22 +60,43 @@ def write_output(path: Path, text: str) -> None:
         staged.unlink(missing_ok=True)
 
 
-def require_writable(*paths: Path | None) -> None:
+def require_writable(*paths: Path | None, inputs: Iterable[Path | None] = ()) -> None:
     """Make sure that files can be written before anything is measured; those that are not given are left out.
 
+    Args:
+        paths: that are to be written; a device may be so twice.
+        inputs: files that are read, and stay.
+
     Raises:
-        OutputError: one cannot.
+        OutputError: one cannot be written, is read too, or is written twice.
     """
+    taken = {_identity(path) for path in inputs if path is not None}
     for path in paths:
         if path is not None:
             try:
                 is_new = not path.exists()
+                if (own := _identity(path)) in taken:
+                    found = "a file that is read, or written twice"
+                    raise OutputError(f"a file of its own to write at {path}", found, "choose another path")
+                if is_new or path.is_file():
+                    taken.add(own)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.open("a").close()
                 if is_new:
                     path.unlink()
             except OSError as error:
                 raise OutputError(f"a place to write at {path}", str(error), "choose another path") from error
+
+
+def _identity(path: Path) -> object:
+    """What is equal for two paths to one file, whether links lead there or a disk knows no large letters."""
+    try:
+        found = path.stat()
+        return found.st_dev, found.st_ino
+    except OSError:
+        return path.resolve()
+    except ValueError:  # a name that no file has
+        return path
 
 
 def read_run(path: Path) -> LoadRun:

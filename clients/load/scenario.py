@@ -1,6 +1,5 @@
 """What a load test does: which server it loads, when, with what, and what the right answer is."""
 
-import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +21,7 @@ ADDRESSES: dict[Transport, str] = {
 """Where a server is sought that no address is given of: Triton's own ports, and the gateway's."""
 MOST_WEIGHT = 1e9
 MOST_SYNTHETIC_TOKENS = 20_000_000
+MOST_SECONDS, MOST_REQUESTS, MOST_SEED = 1e9, 1_000_000_000, 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,8 @@ class Target:
         tls, ca, cert, key, tls_name: TLS towards it; see :class:`clients.tls.Tls`.
 
     Raises:
-        ConfigError: a number is not above 0, the transport has no shared memory, or a certificate lacks its key.
+        ConfigError: a number is not above 0 or beyond reason, the transport has no shared memory, or a certificate
+            lacks its key.
     """
 
     transport: Transport = "grpc"
@@ -59,7 +60,7 @@ class Target:
     tls_name: str = ""
 
     def __post_init__(self) -> None:
-        _require_above_0(self, "timeout_s", "connections")
+        _require_above_0(self, timeout_s=MOST_SECONDS, connections=1024)
         if self.shared_memory and self.transport == "openai":
             raise ConfigError("shared_memory of grpc or http", "openai", "leave shared_memory out")
         if self.transport == "openai" and not self.address.startswith(("http://", "https://")):
@@ -95,7 +96,7 @@ class Inputs:
         turns: of the user in each conversation of ``synthetic`` prompts; one request a turn.
 
     Raises:
-        ConfigError: a number is below 1, or the kind needs files, texts or a length and has none.
+        ConfigError: a number is below 1 or beyond reason, or the kind needs files, texts or a length and has none.
     """
 
     kind: InputKind = "example"
@@ -109,7 +110,8 @@ class Inputs:
     turns: int = 1
 
     def __post_init__(self) -> None:
-        _require_above_0(self, "number", "rows", "size", "input_tokens", "turns")
+        most = MOST_SYNTHETIC_TOKENS
+        _require_above_0(self, number=100_000, rows=65_536, size=1_000_000, input_tokens=most, turns=most)
         if (self.input_tokens is None) == (self.kind == "synthetic"):
             raise ConfigError("input_tokens of synthetic inputs, and only there", repr(self.kind), "choose")
         if (whole := self.number * self.turns * (self.input_tokens or 0)) > MOST_SYNTHETIC_TOKENS:
@@ -197,7 +199,7 @@ class Workload:
         endpoint: of the OpenAI protocol.
 
     Raises:
-        ConfigError: a number is not above 0, or the weight is beyond reason.
+        ConfigError: a number is not above 0, or beyond reason.
     """
 
     name: str
@@ -214,9 +216,7 @@ class Workload:
     endpoint: Endpoint = "completions"
 
     def __post_init__(self) -> None:
-        _require_above_0(self, "weight")
-        if self.weight > MOST_WEIGHT:
-            raise ConfigError(f"weight of at most {MOST_WEIGHT:g}", str(self.weight), "correct weight")
+        _require_above_0(self, weight=MOST_WEIGHT, deadline_ms=1e3 * MOST_SECONDS)
         if self.inputs.turns > 1 and self.endpoint != "chat":
             raise ConfigError("turns of the endpoint chat", repr(self.endpoint), "choose chat, or one turn")
 
@@ -228,10 +228,16 @@ class InProcess:
     Attributes:
         repository: the model repository that the server serves; nothing is timed if empty.
         requests: how many, of each workload.
+
+    Raises:
+        ConfigError: they are too few or too many.
     """
 
     repository: str = ""
     requests: int = 50
+
+    def __post_init__(self) -> None:
+        _require_above_0(self, requests=100_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,17 +272,24 @@ class Scenario:
     in_process: InProcess = field(default_factory=InProcess)
 
     def __post_init__(self) -> None:
-        _require_above_0(self, "duration_s", "requests", "max_concurrency")
-        for name in ("warmup_s", "duration_s"):
-            if (seconds := getattr(self, name)) is not None and not 0 <= seconds < math.inf:
-                raise ConfigError(f"{name}, a number of seconds", str(seconds), f"correct {name}")
-        if self.seed < 0:
-            raise ConfigError("a seed of at least 0", str(self.seed), "correct seed")
+        _require_above_0(self, duration_s=MOST_SECONDS, requests=MOST_REQUESTS, max_concurrency=MOST_REQUESTS)
+        for name, most in (("warmup_s", MOST_SECONDS), ("seed", MOST_SEED)):
+            if not 0 <= (value := getattr(self, name)) <= most:
+                raise ConfigError(f"{name} of 0 to {most:g}", str(value)[:40], f"correct {name}")
         names = [workload.name for workload in self.workloads]
         if not names or len(set(names)) < len(names):
             raise ConfigError("workloads of different names", str(names or "none"), "correct workloads")
         if self.duration_s is None and self.requests is None and not isinstance(self.arrivals, Replay):
             raise ConfigError("an end of the run", "neither duration_s nor requests", "give one of them")
+
+    @property
+    def files(self) -> list[Path]:
+        """Those that it reads."""
+        target, arrivals = self.target, self.arrivals
+        names = [target.key_file, target.admin_key_file, target.ca, target.cert, target.key]
+        names += [name for one in self.workloads for name in (*one.inputs.files, one.expect.file)]
+        names += [arrivals.trace] if isinstance(arrivals, Replay) else []
+        return [Path(name) for name in names if name]
 
     def plain(self) -> dict[str, object]:
         """Itself as JSON has it, without what was not given."""
@@ -295,8 +308,8 @@ def _without_none(value: Any) -> Any:
     return [_without_none(one) for one in value] if isinstance(value, tuple) else value
 
 
-def _require_above_0(config: Any, *names: str) -> None:
-    for name in names:
+def _require_above_0(config: Any, **most: float) -> None:
+    for name, greatest in most.items():
         value = getattr(config, name)
-        if value is not None and not value > 0:
-            raise ConfigError(f"{name} above 0", str(value), f"correct {name}")
+        if value is not None and not 0 < value <= greatest:
+            raise ConfigError(f"{name} above 0, at most {greatest:g}", str(value)[:40], f"correct {name}")

@@ -11,6 +11,7 @@ Files that are named are sought from the scenario's own folder.
 """
 
 import json
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
@@ -19,6 +20,7 @@ from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from attendant.errors import ConfigError, InputError, UserError
+from attendant.printable import shown
 from attendant.records import read_file
 from attendant.sampling_params import SamplingParams
 from clients.load.arrivals import ClosedLoop, Constant, Gamma, Poisson, Ramp, Replay
@@ -60,7 +62,8 @@ def scenario_from(table: Table, folder: Path = Path()) -> Scenario:
     parts: dict[str, Any] = {}
     if "target" in rest:
         given = _require_table(rest.pop("target"), "target")
-        address = ADDRESSES.get(given.get("transport", "grpc"), "")
+        transport = given.get("transport", "grpc")
+        address = next((known for name, known in ADDRESSES.items() if name == transport), "")
         target = _build(Target, {"address": address, **given}, "target")
         found: dict[str, Any] = {
             name: _resolve(folder, file) for name in _TARGET_FILES if (file := getattr(target, name))
@@ -69,8 +72,8 @@ def scenario_from(table: Table, folder: Path = Path()) -> Scenario:
     if "arrivals" in rest:
         table = dict(_require_table(rest.pop("arrivals"), "arrivals"))
         kind = table.pop("kind", "closed")
-        if kind not in _KINDS:
-            raise ConfigError(f"arrivals.kind, one of {list(_KINDS)}", repr(kind), "correct arrivals.kind")
+        if not isinstance(kind, str) or kind not in _KINDS:
+            raise ConfigError(f"arrivals.kind, one of {list(_KINDS)}", shown(kind), "correct arrivals.kind")
         made = _build(_KINDS[kind], table, "arrivals")
         parts["arrivals"] = replace(made, trace=_resolve(folder, made.trace)) if isinstance(made, Replay) else made
     if "in_process" in rest:
@@ -80,7 +83,7 @@ def scenario_from(table: Table, folder: Path = Path()) -> Scenario:
         )
     workloads = rest.pop("workloads", [])
     if not isinstance(workloads, list):
-        raise ConfigError("[[workloads]], a list of tables", repr(workloads), "write [[workloads]] before each")
+        raise ConfigError("[[workloads]], a list of tables", shown(workloads), "write [[workloads]] before each")
     parts["workloads"] = tuple(
         _parse_workload(one, f"workloads.{number}", folder) for number, one in enumerate(workloads)
     )
@@ -136,8 +139,11 @@ def _parse_value(hint: Any, value: Any, key: str) -> Any:
         return tuple(_parse_value(get_args(hint)[0], one, key) for one in value)
     if get_origin(hint) is Mapping:
         for name in _require_table(value, key):
-            _require(name.removeprefix("-").isdecimal(), name, "a token's number", key)
+            _require(name.removeprefix("-").isdecimal() and len(name) < 19, name, "a token's number", key)
         return {int(name): _parse_value(float, one, key) for name, one in value.items()}
+    if isinstance(value, int | float):
+        is_finite = math.isfinite(value) if isinstance(value, float) else abs(value) < 2**63
+        _require(is_finite, value, "a finite number of at most 19 digits", key)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     return _require(isinstance(value, hint) and (hint is bool) == isinstance(value, bool), value, hint.__name__, key)
@@ -145,13 +151,13 @@ def _parse_value(hint: Any, value: Any, key: str) -> Any:
 
 def _require(is_good: bool, value: Any, expected: str, key: str) -> Any:
     if not is_good:
-        raise ConfigError(f"{key}, {expected}", repr(value), f"correct {key}")
+        raise ConfigError(f"{key}, {expected}", shown(value), f"correct {key}")
     return value
 
 
 def _require_table(value: Any, key: str) -> Table:
     if not isinstance(value, Mapping):
-        raise ConfigError(f"{key}, a table", repr(value), f"write [{key}]")
+        raise ConfigError(f"{key}, a table", shown(value), f"write [{key}]")
     return value
 
 

@@ -12,7 +12,17 @@ import numpy as np
 
 from attendant.errors import InputError
 from attendant.records import parse_json, read_file
-from clients.load.arrivals import ClosedLoop, Ramp, Replay, Times, draw_times
+from clients.load.arrivals import (
+    MOST_TIMES,
+    ClosedLoop,
+    Constant,
+    Gamma,
+    Poisson,
+    Replay,
+    Times,
+    draw_times,
+    require_drawable,
+)
 from clients.load.in_flight import PlannedRequest
 from clients.load.scenario import Scenario
 from clients.load.transport import PreparedWorkload
@@ -62,20 +72,35 @@ def draw_schedule(scenario: Scenario) -> tuple[Times, list[str]]:
     """
     arrivals = scenario.arrivals
     assert not isinstance(arrivals, ClosedLoop), "its times depend on the answers"
-    ends_s = None if scenario.duration_s is None else scenario.warmup_s + scenario.duration_s
+    ends_s, number = _ends(scenario)
     names: list[str] = []
     if isinstance(arrivals, Replay):
         found, names = _read_schedule(arrivals, scenario)
         found = found if ends_s is None else found[found < ends_s]
     else:
-        number = None
-        if scenario.requests is not None and not isinstance(arrivals, Ramp):
-            # More than come in the warm-up.
-            number = scenario.requests + int(2 * arrivals.rate * scenario.warmup_s) + BLOCK
         found = draw_times(arrivals, random_numbers(scenario, _ARRIVALS), ends_s, number)
     if scenario.requests is not None:
         found = found[: np.searchsorted(found, scenario.warmup_s) + scenario.requests]
     return found, names
+
+
+def require_schedule(scenario: Scenario) -> None:
+    """Make sure that the times of a run can be drawn, without drawing them; those of a trace are read later.
+
+    Raises:
+        ConfigError: they cannot.
+    """
+    if not isinstance(scenario.arrivals, ClosedLoop | Replay):
+        require_drawable(scenario.arrivals, *_ends(scenario))
+
+
+def _ends(scenario: Scenario) -> tuple[float | None, int | None]:
+    """When the last request may be sent, and how many times are needed."""
+    arrivals, number = scenario.arrivals, None
+    if scenario.requests is not None and isinstance(arrivals, Constant | Poisson | Gamma):
+        # More than come in the warm-up.
+        number = scenario.requests + int(min(2 * arrivals.rate * scenario.warmup_s, MOST_TIMES)) + BLOCK
+    return None if scenario.duration_s is None else scenario.warmup_s + scenario.duration_s, number
 
 
 def _read_schedule(replay: Replay, scenario: Scenario) -> tuple[Times, list[str]]:

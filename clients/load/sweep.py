@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from attendant.errors import ConfigError
 from clients.load.analysis.search import SweepResult, find_highest, measure_all
 from clients.load.analysis.slo import Objective
 from clients.load.analysis.summary import Summary, summarize
@@ -12,6 +13,7 @@ from clients.load.arrivals import ClosedLoop, Constant, Gamma, Poisson
 from clients.load.record import LoadRun
 from clients.load.run_file import write_run
 from clients.load.scenario import Scenario
+from clients.load.schedule import require_schedule
 
 SweptLoad = Literal["rate", "concurrency"]
 UNITS = {"rate": "requests/s offered", "concurrency": "requests at once"}
@@ -28,8 +30,8 @@ def scenario_at(scenario: Scenario, load: SweptLoad, level: float) -> Scenario:
 
 
 def level_file(folder: Path, load: SweptLoad, level: float) -> Path:
-    """Where the run at a level is written."""
-    return folder / f"{load}-{level:.4g}.json"
+    """Where the run at a level is written: a file of its own for each."""
+    return folder / f"{load}-{str(float(level)).removesuffix('.0')}.json"
 
 
 def sweep(
@@ -54,7 +56,12 @@ def sweep(
 
     Raises:
         OutputError: the folder cannot be written.
+        ConfigError: a level cannot be; nothing was measured.
     """
+    if len(set(levels)) < len(levels):
+        raise ConfigError("levels that differ", ", ".join(f"{level:g}" for level in levels), "give each once")
+    for level in levels:
+        require_schedule(scenario_at(scenario, load, level))
 
     def measure(level: float) -> Summary:
         found = run(scenario_at(scenario, load, level), f"{scenario.name}, {level:.4g} {UNITS[load]}")

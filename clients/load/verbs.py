@@ -45,7 +45,7 @@ def run(
     """
     objectives = parse_objectives(slo)
     config = lay_over(scenario, requests, arrivals, security)
-    require_writable(out, html, csv)
+    require_writable(out, html, csv, inputs=[scenario, *config.files])
     found = run_with_progress(config, keep_interrupted=True)
     if out is not None:
         write_run(found, out)

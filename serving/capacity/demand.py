@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attendant.errors import ConfigError
-from serving.capacity.config_file import build_config, read_config
+from attendant.printable import shown
+from serving.capacity.config_file import MOST_NUMBER, build_config, read_config
 from serving.capacity.lengths import Lengths, parse_lengths
 
+LEAST_RATE = 1e-9
 ARRIVALS = ("poisson", "gamma", "constant")
-_RATE = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)/(s|min|h|day)")
+_RATE = re.compile(r"(\d+\.?\d*|\.\d+)(e[-+]?\d+)?(?:/(s|min|h|day))?", re.ASCII)
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "day": 86400}
 
 
@@ -60,7 +63,7 @@ class Demand:
     def __post_init__(self) -> None:
         if self.arrivals not in ARRIVALS:
             raise ConfigError(f"arrivals, one of {list(ARRIVALS)}", repr(self.arrivals), "correct arrivals")
-        for name, least in (("rate", 1e-9), ("shape", 1e-3), ("deadline_ms", 1), ("urgent", 0)):
+        for name, least in (("rate", LEAST_RATE), ("shape", 1e-3), ("deadline_ms", 1), ("urgent", 0)):
             value = getattr(self, name)
             if value is not None and not value >= least:
                 raise ConfigError(f"{name} of at least {least:g}", str(value), f"correct {name}")
@@ -80,7 +83,7 @@ class Demand:
                 continue
             if not isinstance(table := values[name], dict):
                 example = "{kind = 'constant', tokens = 64}"
-                raise ConfigError(f"a table {name!r} in {path}, as {example}", repr(table), "correct it")
+                raise ConfigError(f"a table {name!r} in {path}, as {example}", shown(table), "correct it")
             values[name] = parse_lengths(table, f"{name!r} of {path}")
         if "rate" in values:
             values["rate"] = parse_rate(values["rate"])
@@ -98,14 +101,17 @@ class Demand:
 
 
 def parse_rate(value: Any) -> float:
-    """Requests a second, of a number or of a text as ``1000000/h``.
+    """Requests a second, of a number or of a text as ``1000000/h`` or ``20``.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: it is neither, or beyond reason.
     """
+    rate: float = nan
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    match = _RATE.fullmatch(str(value).replace("_", ""))
-    if match is None:
-        raise ConfigError("a rate as 20, 20/s, 300/min or 1000000/h", repr(value), "correct rate")
-    return float(match[1]) / _SECONDS[match[2]]
+        rate = value
+    elif isinstance(value, str) and (match := _RATE.fullmatch(value.replace("_", ""))):
+        rate = float(match[1] + (match[2] or "")) / _SECONDS[match[3] or "s"]
+    if not LEAST_RATE <= rate <= MOST_NUMBER:
+        remedy = f"correct rate, from {LEAST_RATE:g} to {MOST_NUMBER:g} a second"
+        raise ConfigError("a rate as 20, 20/s, 300/min or 1000000/h", shown(value), remedy)
+    return float(rate)

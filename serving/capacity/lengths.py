@@ -8,6 +8,7 @@ values      those that were observed, each as often as it is listed
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from math import log
 from typing import Any, Protocol
 
@@ -15,9 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attendant.errors import ConfigError
+from attendant.printable import shown
 from serving.capacity.config_file import build_config
 
 Counts = NDArray[np.int64]
+MOST_TOKENS = 10_000_000
 _NORMAL_P95 = 1.6448536269514722
 
 
@@ -145,15 +148,16 @@ def parse_lengths(value: Mapping[str, Any], place: str) -> Lengths:
         ConfigError: its kind is unknown, or a value is none that it can have.
     """
     kind = value.get("kind")
-    if kind not in _KINDS:
-        raise ConfigError(f"kind in {place}, one of {list(_KINDS)}", repr(kind), "correct kind")
-    rest = {key: tuple(one) if isinstance(one, list) else one for key, one in value.items() if key != "kind"}
-    lengths: Lengths = build_config(_KINDS[kind], rest, place)
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise ConfigError(f"kind in {place}, one of {list(_KINDS)}", shown(kind), "correct kind")
+    lengths: Lengths = build_config(_KINDS[kind], {key: one for key, one in value.items() if key != "kind"}, place)
+    if lengths.longest > MOST_TOKENS:
+        raise ConfigError(f"at most {MOST_TOKENS} tokens in {place}", str(lengths.longest), "correct it")
     return lengths
 
 
 def _require_ascending(lengths: Any, *names: str) -> None:
     values = [getattr(lengths, name) for name in names]
-    if values[0] < 1 or values != sorted(values):
+    if not all(before <= after for before, after in pairwise([1, *values])):
         found = ", ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True))
         raise ConfigError(f"1 ≤ {' ≤ '.join(names)}", found, "correct them")

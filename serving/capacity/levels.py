@@ -17,6 +17,7 @@ from serving.engine.settings import EngineSettings
 _FILL = 0.2
 """Share of the requests that end before what a second brings is counted: the slots fill."""
 _SATURATION_REQUESTS = 3000
+MOST_SEED = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,8 @@ class Levels:
         seed: of arrivals and lengths.
 
     Raises:
-        ConfigError: the profile does not reach as far as slots, prompts and answers do.
+        ConfigError: the seed is negative or beyond reason, or the profile does not reach as far as slots, prompts and
+            answers do.
     """
 
     profile: ReplicaProfile
@@ -54,6 +56,8 @@ class Levels:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if not 0 <= self.seed <= MOST_SEED:
+            raise ConfigError(f"seed of 0 to {MOST_SEED}", str(self.seed), "correct seed")
         profile, demand, settings = self.profile, self.demand, self.settings
         longest = demand.answer.longest + (demand.prompt.longest if profile.encoder is None else 1)
         if profile.capacity is not None and longest > profile.capacity:

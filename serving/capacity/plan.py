@@ -4,7 +4,6 @@ at least n₀ = ⌈λ / μ⌉ of a demand of λ requests a second, where one rep
 that refuses no request and meets the objectives, found by doubling the distance from n₀ and halving it again
 """
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -19,7 +18,7 @@ from serving.capacity.profile import ReplicaProfile
 from serving.engine.settings import EngineSettings
 
 HOURS_A_MONTH = 730
-_LEAST_REQUESTS = 100
+_LEAST_REQUESTS, _MOST_REQUESTS = 100, 1_000_000
 _LEAST_LOAD = 0.02
 """Of what a replica can do: an objective that is missed at this load is missed with more replicas too."""
 
@@ -100,11 +99,12 @@ def plan_of_files(
     """
     service = Demand.read(demand)
     if rate is not None:
-        service = replace(service, rate=parse_rate(float(rate) if re.fullmatch(r"[\d.]+(e\d+)?", rate) else rate))
+        service = replace(service, rate=parse_rate(rate))
     if slo is not None:
         service = replace(service, slo=slo)
-    if requests < _LEAST_REQUESTS:
-        raise ConfigError(f"requests of at least {_LEAST_REQUESTS}", str(requests), "percentiles need many")
+    if not _LEAST_REQUESTS <= requests <= _MOST_REQUESTS:
+        expected = f"requests from {_LEAST_REQUESTS} to {_MOST_REQUESTS}"
+        raise ConfigError(expected, str(requests), "percentiles need many; all are kept")
     engine = EngineSettings(**settings, prefix_cache_bytes=0)
     replica = ReplicaProfile.read(profile)
     if replica.misfit and not exploratory:

@@ -76,6 +76,7 @@ class ReplicaProfile:
         encoder: rows × length of the longest source; None without an encoder.
         overhead: of the engine.
         served: of the server.
+        fingerprint: of the artefact that was measured; empty of a profile that was written by hand.
         fit_error: table → its largest error, relative, at points between those that it was made of; ``served`` → that
             of a simulation of a load that was measured, at the 95th percentile of the time to the first token.
 
@@ -92,6 +93,7 @@ class ReplicaProfile:
     encoder: TimeTable | None = None
     overhead: EngineOverhead = field(default_factory=EngineOverhead)
     served: ServerOverhead = field(default_factory=ServerOverhead)
+    fingerprint: str = ""
     fit_error: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -160,7 +162,7 @@ class ReplicaProfile:
             place = f"{name!r} of {path}"
             if not isinstance(part, dict):
                 raise ConfigError(f"an object as {place}", type(part).__name__, "see docs/guides/capacity.md")
-            values[name] = build_config(kind, {key: _to_tuple(one) for key, one in part.items()}, place)
+            values[name] = build_config(kind, part, place)
         profile: ReplicaProfile = build_config(cls, values, str(path))
         return profile
 
@@ -185,10 +187,6 @@ _PARTS: dict[str, type[Any]] = {
     "overhead": EngineOverhead,
     "served": ServerOverhead,
 }
-
-
-def _to_tuple(value: Any) -> Any:
-    return tuple(_to_tuple(one) for one in value) if isinstance(value, list) else value
 
 
 def _require_nonnegative(times: Any, *names: str) -> None:

@@ -2,7 +2,7 @@ import pytest
 
 from attendant.cli import run
 from attendant.errors import ServerError
-from attendant.printable import for_output, printable
+from attendant.printable import for_output, printable, shown
 from serving.lint.report import print_problems
 
 HOSTILE = "a\x1b]0;pwned\x07\x1b[2J\r\n: ok \u202e\x9b31m \udcff é 数 x"
@@ -29,3 +29,8 @@ def test_an_error_and_the_linter_show_it(capsys):
     assert capsys.readouterr().err == "error: expected none; found a\\x1b[2J b; none\n"
     print_problems("models/[/b]\x1b[2J", [])
     assert capsys.readouterr().out == "models/[/b]\\x1b[2J: 0 errors, 0 warnings\n"
+
+
+@pytest.mark.parametrize("value", ["x" * 10**6, [[0] * 10**6] * 10**6, 10**400, [16**5000]])
+def test_a_value_that_was_found_is_shown_in_few_characters(value):
+    assert len(shown(value)) <= 200

@@ -30,12 +30,23 @@ def load_model(
         ArtefactError: a file is missing or not what the manifest says.
     """
     manifest = Manifest.read(folder)
+    model: TextGenerationModel = resolve(engine_of(manifest, folder))(
+        folder, manifest, threads, runtime, device, settings
+    )
+    return model
+
+
+def engine_of(manifest: Manifest, folder: Path) -> str:
+    """Where the class lies that decodes for such an artefact.
+
+    Raises:
+        UserError: it does not answer with text.
+    """
     engines = {task.name: task.engine for task in TASKS.values() if task.engine}
     if manifest.task not in engines:
         expected = f"an artefact of one of the tasks {list(engines)}, which an engine steps"
         raise UserError(expected, f"{manifest.task!r} in {folder}", "plan for a generative model")
-    model: TextGenerationModel = resolve(engines[manifest.task])(folder, manifest, threads, runtime, device, settings)
-    return model
+    return engines[manifest.task]
 
 
 def longest_input(model: TextGenerationModel) -> int:

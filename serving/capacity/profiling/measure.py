@@ -4,6 +4,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+from attendant.manifest import Manifest
 from attendant.parameters import Device, Runtime
 from serving.capacity.profile import ReplicaProfile
 from serving.capacity.profiling.grids import Grids
@@ -50,6 +51,7 @@ def measure_profile(
         prompt=prompt_table,
         encoder=encoder_table,
         overhead=measure_engine(model, decode.table, prompt_table, encoder_table),
+        fingerprint=Manifest.read(folder).fingerprint,
         fit_error={name: one.error for name, one in measured.items() if one is not None},
     )
     return measure_server(folder, model, profile, settings, threads, runtime, device) if served else profile

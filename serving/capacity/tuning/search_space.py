@@ -62,8 +62,9 @@ def list_candidates(
     cores = cores or len(os.sched_getaffinity(0))
     powers = tuple(2**power for power in range(cores.bit_length()))
     axes = [max_num_seqs, max_prefill_tokens, threads or powers, instances or powers]
-    if min(map(min, axes)) < 1:
-        raise ConfigError("values of at least 1 to try", str(min(map(min, axes))), "correct it")
+    if not all(axes) or min(map(min, axes)) < 1:
+        least = str(min(map(min, axes))) if all(axes) else "none"
+        raise ConfigError("values of at least 1 to try", least, "correct it")
     found = [
         Candidate(max_num_seqs=slots, max_prefill_tokens=prefill, threads=thread, instances=instance)
         for slots, prefill, thread, instance in product(*map(sorted, map(set, axes)))

@@ -126,7 +126,7 @@ def tune(
             advance(candidate.flags)
     possible = [one for one in candidates if isfinite(simulated[one]) and simulated[one] > 0]
     if not possible:
-        remedy = "allow more, ask for less, or measure a faster machine; or give --exploratory to measure all the same"
+        remedy = "allow more, ask for less, or tune a faster machine"
         raise ConfigError("objectives that a candidate keeps, simulated", "none does", remedy)
     order = sorted(possible, key=simulated.__getitem__, reverse=task.goal == "throughput")
     chosen = [DEFAULTS, *(one for one in order if one != DEFAULTS)][: finalists + 1]

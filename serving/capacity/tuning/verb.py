@@ -1,6 +1,5 @@
 """The verb that tunes: how a generative model is served best on this machine (docs/guides/tune.md)."""
 
-import re
 import sys
 from dataclasses import replace
 from json import dumps
@@ -63,6 +62,7 @@ def tune(
         exploratory: for a look: a profile whose fit errs by more than 20 % is taken too, and the exit status is 0.
     """
     # A server and an engine, which the other verbs that this module could be imported with do not need.
+    from serving.capacity.levels import MOST_SEED
     from serving.capacity.profile import ReplicaProfile
     from serving.capacity.profiling.measure import measure_profile
     from serving.capacity.tuning.measurement import Bench
@@ -76,15 +76,17 @@ def tune(
         ("finalists", finalists, 1, 16),
         ("duration-s", duration_s, 1, 600),
         ("requests", requests, 100, 100_000),
+        ("seed", seed, 0, MOST_SEED),
     ):
         if not least <= value <= most:
             raise ConfigError(f"--{name} from {least} to {most}", str(value), "correct it")
     service = Demand.read(demand)
     if rate is not None:
-        service = replace(service, rate=parse_rate(float(rate) if re.fullmatch(r"[\d.]+(e\d+)?", rate) else rate))
+        service = replace(service, rate=parse_rate(rate))
     objectives = parse_objectives(service.slo if objective is None else objective)
     candidates = list_candidates(max_num_seqs, max_prefill_tokens, threads, instances)
-    _require_measurable(artefact, service)
+    manifest = Manifest.read(artefact)
+    _require_measurable(manifest, artefact, service)
     sys.stderr.write(f"{len(candidates)} ways to serve {artefact}: profiles, simulations, {finalists + 1} servers\n")
     task = TuningTask(goal=goal, demand=service, objectives=objectives, requests=requests, seed=seed)
     bench = Bench(artefact=artefact, task=task, objectives=objectives, duration_s=duration_s)
@@ -98,6 +100,11 @@ def tune(
         is_known = path is not None and path.is_file()
         if path is not None and is_known:
             found = ReplicaProfile.read(path)
+            is_of_it = found.fingerprint == manifest.fingerprint if found.fingerprint else found.name == artefact.name
+            if not is_of_it:
+                found_name = f"{found.name!r}, or another export"
+                remedy = "delete it, or name another folder with --profiles"
+                raise ConfigError(f"a profile of {artefact} in {path}", found_name, remedy)
         else:
             found = measure_profile(artefact, engine, count, served=False)
         if found.misfit and not exploratory:
@@ -118,12 +125,15 @@ def tune(
     return 1 if found.best is None and not exploratory else 0
 
 
-def _require_measurable(artefact: Path, demand: Demand) -> None:
+def _require_measurable(manifest: Manifest, artefact: Path, demand: Demand) -> None:
     """Refuse what a run could not send, before anything is profiled."""
+    from serving.capacity.profiling.inputs import engine_of  # needs an engine, as above
+
+    engine_of(manifest, artefact)
     if not demand.stream or demand.deadline_ms is not None or demand.urgent:
         expected = "a demand whose answers are streamed, without deadline_ms and urgent"
         raise ConfigError(expected, "another", "leave them out: a load test of all requests alike is measured")
-    longest, most = demand.prompt.longest + demand.answer.longest, Manifest.read(artefact).details.get("max_length")
+    longest, most = demand.prompt.longest + demand.answer.longest, manifest.details.get("max_length")
     if isinstance(most, int) and longest > most:
         expected = f"prompt and answer of at most {most} positions together, as the model has"
         raise ConfigError(expected, f"up to {longest}", "correct 'most' of prompt or answer")

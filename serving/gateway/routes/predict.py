@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from starlette.responses import Response
 
 from attendant.errors import InputError
+from attendant.tensor_files import NPY, NPZ, npy_header, npz_headers, read_npy, read_npz, write_npy, write_npz
 from clients.predict import TASK, Predictor
 from clients.served_model import ServedModel
 from clients.triton_client import Array
@@ -21,7 +22,6 @@ from serving.gateway.large_answers import MOST_VALUES, LargeResponse, count_valu
 from serving.gateway.middleware.access import FREE_BYTES
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.predict import Prediction, PredictionRequest
-from serving.gateway.tensor_files import NPY, NPZ, npy_header, npz_headers, read_npy, read_npz, write_npy, write_npz
 from serving.gateway.upstream.server import Upstream
 
 router = APIRouter(prefix="/v1", tags=["tensors"], responses=FAILURES)

@@ -1,7 +1,9 @@
 """The verbs that work on runs: what they print, write and end with."""
 
 import json
+import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -60,6 +62,22 @@ def test_an_exploratory_report_of_an_invalid_run_ends_with_0(runs, tmp_path, cap
     assert report_verbs.report(tmp_path / "failed.json", exploratory=True) == 1
 
 
+@pytest.mark.parametrize(
+    "outputs", [{"html": "before.json"}, {"csv": "linked.json"}, {"html": "page", "csv": "runs/../page"}]
+)
+def test_a_report_is_written_neither_over_its_run_nor_over_itself(runs, outputs):
+    (runs / "linked.json").symlink_to(runs / "before.json")
+    before = (runs / "before.json").read_bytes()
+    with pytest.raises(OutputError, match="file of its own"):
+        report_verbs.report(runs / "before.json", **{name: runs / path for name, path in outputs.items()})
+    assert (runs / "before.json").read_bytes() == before
+    assert not (runs / "page").exists()
+
+
+def test_a_report_goes_twice_to_a_device(runs):
+    assert report_verbs.report(runs / "before.json", html=Path("/dev/null"), csv=Path("/dev/null")) == 0
+
+
 @pytest.mark.parametrize(("second", "status"), [("before", 0), ("same", 0), ("slower", 1)])
 def test_compare_ends_with_1_where_the_second_is_worse(runs, capsys, second, status):
     assert report_verbs.compare(runs / "before.json", runs / f"{second}.json") == status
@@ -79,9 +97,10 @@ def test_compare_refuses_an_invalid_run(runs):
     assert refused.value.exit_status == 2
 
 
-def test_compare_refuses_a_negative_tolerance(runs):
+@pytest.mark.parametrize("tolerance", [-0.1, math.nan, math.inf])
+def test_compare_refuses_a_tolerance_that_is_no_share(runs, tolerance):
     with pytest.raises(ConfigError, match="at least 0"):
-        report_verbs.compare(runs / "before.json", runs / "same.json", tolerance=-0.1)
+        report_verbs.compare(runs / "before.json", runs / "slower.json", tolerance=tolerance)
 
 
 @pytest.fixture
@@ -131,6 +150,16 @@ def test_a_sweep_that_cannot_write_its_runs_measures_nothing(swept, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="a place to write"):
         report_verbs.sweep(path, rates=(1.0,), out=tmp_path / "file")
+    assert not asked
+
+
+def test_a_sweep_is_not_written_over_what_it_reads_or_its_runs(swept, tmp_path):
+    path, asked = swept
+    with pytest.raises(OutputError, match="file of its own"):
+        report_verbs.sweep(path, rates=(20.0, 30.0), html=path)
+    with pytest.raises(OutputError, match="file of its own"):
+        report_verbs.sweep(path, rates=(20.0, 30.0), out=tmp_path, html=tmp_path / "rate-30.json")
+    assert path.read_text() == SCENARIO
     assert not asked
 
 
@@ -185,6 +214,27 @@ def test_a_sweep_that_finds_no_level_ends_with_1(swept, capsys):
 def test_a_sweep_needs_one_kind_of_levels_above_0(swept, levels):
     with pytest.raises(ConfigError):
         report_verbs.sweep(swept[0], **levels)
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        *({"rates": (20.0, level)} for level in (1e8, 1e12, 1e308, math.inf, math.nan, 20.0)),
+        *({"concurrency": (2, level)} for level in (10_000_000, 2)),
+    ],
+)
+@pytest.mark.parametrize("flags", [LoadFlags(), LoadFlags(requests=5, warmup_s=1.0)])
+def test_a_level_that_cannot_be_is_refused_before_any_is_measured(swept, levels, flags):
+    path, asked = swept
+    with pytest.raises(ConfigError):
+        report_verbs.sweep(path, **levels, requests=flags)
+    assert not asked
+
+
+def test_each_of_two_close_levels_is_kept(swept, tmp_path):
+    assert report_verbs.sweep(swept[0], rates=(20.001, 20.002, 20.0), out=tmp_path / "runs") == 0
+    names = {path.name for path in (tmp_path / "runs").iterdir()}
+    assert names == {"rate-20.json", "rate-20.001.json", "rate-20.002.json"}
 
 
 def test_a_run_of_errors_is_reported_and_not_lost(tmp_path, capsys):

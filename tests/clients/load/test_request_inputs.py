@@ -1,4 +1,7 @@
+import itertools
 import json
+import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -118,6 +121,64 @@ def test_a_line_that_is_no_object_or_names_no_input_is_refused(tmp_path):
         asked(DATES, kind="files", files=(str(path),))
 
 
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        *itertools.product(("pixels", "ids"), ([[1.0, 2.0], [3.0]], [1.0], None, 7.0, {"a": 1.0}, "x", [[None, 1.0]])),
+        *itertools.product(("pixels", "ids"), ([[[10**400, 1], [1, 1]]], [True, "x"], [])),
+        ("ids", [math.inf, 1]),
+    ],
+)
+def test_a_line_whose_values_are_no_such_tensor_is_named(tmp_path, name, values):
+    path = tmp_path / "q.jsonl"
+    path.write_text(json.dumps({name: values}) + "\n")
+    model = DIGITS if name == "pixels" else TENSORS
+    with pytest.raises(InputError, match=f"{name} .*line 1 of .*q.jsonl"):
+        asked(model, kind="files", files=(str(path),))
+
+
+@pytest.mark.parametrize("value", [7, None, [1], [["a"], [None]], {"a": "b"}])
+def test_a_line_whose_text_is_none_is_named(tmp_path, value):
+    path = tmp_path / "q.jsonl"
+    path.write_text(json.dumps({"text": value}) + "\n")
+    with pytest.raises(InputError, match=r"text_input .*line 1 of .*q.jsonl"):
+        asked(DATES, kind="files", files=(str(path),))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.array(2.5), np.array(["a"]), np.array([None]), np.zeros((2_000_000_000, 0)), np.zeros((100_001, 1), "u1")],
+)
+def test_an_array_that_is_no_rows_of_numbers_is_refused(tmp_path, array):
+    path = tmp_path / "q.npy"
+    np.save(path, array)
+    with pytest.raises(InputError, match=r"q.npy"):
+        asked(DIGITS, kind="files", files=(str(path),))
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"text", b"\x93NUMPY\x01\x00v\x00{'descr': '<f8', 'fortran_order': False, 'shape'"]
+)
+def test_a_damaged_array_is_refused(tmp_path, content):
+    path = tmp_path / "q.npy"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"q.npy"):
+        asked(DIGITS, kind="files", files=(str(path),))
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs"),
+    [
+        (TENSORS, {"number": 100_000, "size": 1000}),
+        (TENSORS, {"rows": 65_536, "size": 1_000_000}),
+        (DATES, {"number": 100_000, "size": 100}),
+    ],
+)
+def test_more_random_values_than_can_be_kept_are_refused_before_any_is_drawn(model, inputs):
+    with pytest.raises(InputError, match="lower number, rows or size"):
+        asked(model, kind="random", **inputs)
+
+
 def test_an_image_needs_a_model_that_says_how_to_prepare_it(tmp_path):
     path = tmp_path / "q.png"
     Image.new("L", (2, 2)).save(path)
@@ -171,8 +232,18 @@ def test_arrays_of_a_file_are_expected_within_the_tolerance(tmp_path):
         (DIGITS, Expect(kind="example"), {"kind": "zeros"}),
         (DIGITS, Expect(kind="label", answers=("one", "two")), {}),
         (DIGITS, Expect(kind="arrays", file="missing.npz"), {}),
+        *((DIGITS, Expect(kind="arrays", file=name), {}) for name in ("few.npz", "none.npz", "cut.npz", "single.npz")),
+        *((DIGITS, Expect(kind="arrays", file=name), {}) for name in ("empty.npz", "array.npy", "objects.npz")),
     ],
 )
-def test_what_is_not_known_cannot_be_expected(model, expect, inputs):
+def test_what_is_not_known_cannot_be_expected(tmp_path, monkeypatch, model, expect, inputs):
+    monkeypatch.chdir(tmp_path)
+    np.save("array.npy", np.zeros((1, 3)))
+    np.savez("few.npz", y=np.zeros((2, 3)))
+    np.savez("single.npz", y=np.array(1.0))
+    np.savez("objects.npz", y=np.array([None]))
+    Path("none.npz").write_bytes(b"PK\x03\x04 nothing of the kind")
+    Path("empty.npz").touch()
+    Path("cut.npz").write_bytes(Path("few.npz").read_bytes()[:-30])
     with pytest.raises(InputError):
         fault(model, expect, **inputs)

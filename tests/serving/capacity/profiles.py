@@ -11,5 +11,5 @@ def flat(seconds, most=64, capacity=1024):
 
 def profile(step_s=0.01, prompt_s=0.02, **parts):
     """A replica whose steps take as long whatever is in them."""
-    made = {"decode": flat(step_s), "prompt": flat(prompt_s, 256), "capacity": 1024, **parts}
-    return ReplicaProfile(name="flat", **made)
+    made = {"name": "flat", "decode": flat(step_s), "prompt": flat(prompt_s, 256), "capacity": 1024, **parts}
+    return ReplicaProfile(**made)

@@ -1,5 +1,8 @@
 """A demand is a TOML file; its arrivals and lengths are drawn as it says, and a mistake in it is named."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -50,8 +53,79 @@ def test_a_mistake_in_a_demand_is_named(tmp_path, change, wanted):
         read(tmp_path, GOOD.replace(*change))
 
 
+PROMPT = 'prompt = { kind = "lognormal", median = 40, p95 = 120, most = 400 }'
+
+
 @pytest.mark.parametrize(
-    ("text", "rate"), [("20/s", 20), ("300/min", 5), ("1_000_000/h", 1e6 / 3600), ("1e6/day", 1e6 / 86400), (7, 7.0)]
+    "lengths",
+    [
+        "kind = 'lognormal', median = nan, p95 = 120, most = 400",
+        "kind = 'lognormal', median = 40, p95 = nan, most = 400",
+        "kind = 'lognormal', median = 40.6, p95 = 40.6, most = 40.6",
+        "kind = 'lognormal', median = 4.5, p95 = 4.5, least = 4.5, most = 9",
+        "kind = 'lognormal', median = 40, p95 = 120, most = nan",
+        "kind = 'uniform', least = nan, most = nan",
+        "kind = 'uniform', least = 1, most = 10_000_001",
+        "kind = 'values', values = [nan]",
+        "kind = 'values', values = 7",
+        "kind = 'constant', tokens = nan",
+        "kind = 'constant', tokens = 64.5",
+        "kind = 'constant', tokens = true",
+        f"kind = 'constant', tokens = 1{'0' * 400}",
+        f"kind = 'constant', tokens = 0x{'f' * 5000}",
+        "kind = ['constant'], tokens = 7",
+    ],
+)
+def test_lengths_that_cannot_be_are_refused_and_named(tmp_path, lengths):
+    with pytest.raises(ConfigError, match=r"'prompt' of .*demand.toml"):
+        read(tmp_path, GOOD.replace(PROMPT, f"prompt = {{ {lengths} }}"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(
+            f"rate = {rate}"
+            for rate in ("inf", "nan", "0", "true", "[1]", "'1e999/s'", "'.'", "'1.2.3'", "1" + "0" * 400)
+        ),
+        *(f"slo = {slo}\nrate = 1" for slo in ("5", "true")),
+        *("stream = 'no'\nrate = 1", "urgent = true\nrate = 1", "urgent = nan\nrate = 1", "shape = inf\nrate = 1"),
+        *(f"price_per_{what}_hour = {price}\nrate = 1" for what in ("gpu", "replica") for price in ("nan", "inf")),
+        *("deadline_ms = 1.5\nrate = 1", f"deadline_ms = 0x{'f' * 5000}\nrate = 1", f"rate = 0x{'f' * 5000}"),
+    ],
+)
+def test_a_value_of_another_type_or_without_bounds_is_refused(tmp_path, line):
+    with pytest.raises(ConfigError, match=f"{line.split(' ')[0]}"):
+        read(tmp_path, GOOD.replace('rate = "36000/h"', line).replace('slo = "ttft_p95<200ms"', ""))
+
+
+@pytest.mark.parametrize("text", ["[" * 5000, f"a = {'[' * 5000}", "\0"])
+@pytest.mark.parametrize("name", ["demand.toml", "demand.json"])
+def test_a_file_that_is_nested_without_end_is_no_demand(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ConfigError, match=f"a JSON or TOML file at .*{name}"):
+        Demand.read(tmp_path / name)
+
+
+def test_a_pipe_or_a_device_is_no_demand(tmp_path):
+    os.mkfifo(tmp_path / "pipe.toml")
+    for path in (tmp_path / "pipe.toml", Path("/dev/zero")):
+        with pytest.raises(ConfigError, match="is no file"):
+            Demand.read(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [
+        ("20", 20),
+        (".5", 0.5),
+        ("1e3", 1000),
+        ("20/s", 20),
+        ("300/min", 5),
+        ("1_000_000/h", 1e6 / 3600),
+        ("1e6/day", 1e6 / 86400),
+        (7, 7.0),
+    ],
 )
 def test_a_rate_has_a_unit_or_is_a_second(text, rate):
     assert parse_rate(text) == pytest.approx(rate)

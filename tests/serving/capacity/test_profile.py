@@ -1,6 +1,7 @@
 """A profile is a JSON file, measured or written by hand; a mistake in it is named."""
 
 import json
+import math
 
 import pytest
 
@@ -56,6 +57,17 @@ def test_a_profile_can_be_written_by_hand(tmp_path):
         ({**BY_HAND, "served": {"factor": 0}}, "a factor above 0 in 'served' of"),
         ({**BY_HAND, "served": [{"tokens_per_s": 1}]}, "an object as 'served' of"),
         ({**BY_HAND, "prompt": None}, "a table 'prompt' or 'encoder'"),
+        *(({**BY_HAND, name: None}, f"{name} of the right type in") for name in ("decode", "overhead", "served")),
+        *(({**BY_HAND, "fit_error": error}, "fit_error of") for error in ([0.1], None, {"a": "x"})),
+        *(({**BY_HAND, "served": {"request_s": value}}, "request_s of") for value in (math.inf, math.nan, 1e300, "x")),
+        *(({**BY_HAND, "served": {"factor": value}}, "factor of") for value in (math.inf, True)),
+        ({**BY_HAND, "overhead": {"step_s": math.inf}}, "step_s of numbers up to 1e"),
+        *(({**BY_HAND, name: 10**400}, f"{name} of numbers") for name in ("gpus", "capacity")),
+        ({**BY_HAND, "gpus": 1.5}, "gpus of the right type"),
+        ({**BY_HAND, "name": 5}, "name of the right type"),
+        ({**BY_HAND, "decode": {**BY_HAND["decode"], "sizes": [1, True]}}, "sizes of the right type"),
+        ({**BY_HAND, "decode": {**BY_HAND["decode"], "seconds": [[1, 1], [1, math.inf]]}}, "seconds of numbers"),
+        ("[" * 5000, "a JSON or TOML file at"),
     ],
 )
 def test_a_mistake_in_a_profile_is_named(tmp_path, value, wanted):

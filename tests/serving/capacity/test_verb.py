@@ -72,6 +72,19 @@ def test_what_cannot_be_planned_is_said_in_one_line(files, asked, words, wanted)
     assert told.returncode == 2 and wanted in told.stderr.splitlines()[-1] and told.stdout == ""
 
 
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        *(({"rate": rate}, "a rate as") for rate in (".", "1.2.3", "1e400", "nan", "0")),
+        *(({"requests": number}, "requests from 100") for number in (99, 10**12)),
+        *(({"seed": seed}, "seed of 0 to") for seed in (-1, 2**63)),
+    ],
+)
+def test_a_flag_without_bounds_is_refused(files, given, wanted):
+    with pytest.raises(ConfigError, match=wanted):
+        plan_of_files(*map(Path, files()), parse_objectives, print, **{"requests": 300, **given})
+
+
 @pytest.mark.parametrize("error", [0.2, 0.21, math.nan])
 def test_a_profile_whose_fit_is_poor_is_refused(files, tmp_path, error):
     words = files()

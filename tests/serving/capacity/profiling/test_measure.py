@@ -3,6 +3,7 @@
 import pytest
 
 from attendant.errors import UserError
+from attendant.manifest import Manifest
 from clients.load.arrivals import ClosedLoop
 from clients.load.record import RequestOutcome
 from serving.capacity.demand import Demand
@@ -37,6 +38,7 @@ def _hasty(monkeypatch):
 def test_a_profile_of_any_family_can_be_planned_with(artefact, request, tmp_path):
     folder = request.getfixturevalue(artefact)
     made = measure_profile(folder, SETTINGS, served=False)
+    assert made.fingerprint == Manifest.read(folder).fingerprint
     made.write(tmp_path / "profile.json")
     read = ReplicaProfile.read(tmp_path / "profile.json")
     assert read == made and made.served == ServerOverhead()

@@ -132,8 +132,9 @@ def test_defaults_that_cannot_keep_the_objectives_are_said_to_and_not_measured()
 
 
 def test_objectives_that_nothing_keeps_are_refused_before_a_server_is_started():
-    with pytest.raises(ConfigError, match="none does"):
+    with pytest.raises(ConfigError, match="none does") as refused:
         tune(task(objectives="itl_p95<1ms"), SPACE, rows, lambda *_: pytest.fail("measured"))
+    assert "--exploratory" not in refused.value.remedy, "it would change nothing: there is no figure to measure around"
 
 
 def test_every_combination_has_a_core_for_each_thread_and_the_defaults_are_the_first():
@@ -146,6 +147,8 @@ def test_every_combination_has_a_core_for_each_thread_and_the_defaults_are_the_f
     ("asked", "message"),
     [
         (((0,), (1,), (), ()), "at least 1 to try; found 0"),
+        (((), (1,), (), ()), "at least 1 to try; found none"),
+        (((4,), (), (), ()), "at least 1 to try; found none"),
         (((1,), (1,), (8,), (8,)), "at most 4, the cores"),
         ((tuple(range(1, 999)), (1,), (1,), (1,)), "at most 512 combinations; found 998"),
     ],

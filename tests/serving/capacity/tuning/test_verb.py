@@ -4,11 +4,13 @@ import json
 
 import pytest
 
-from attendant.errors import ConfigError
+from attendant.errors import ConfigError, UserError
+from attendant.manifest import Manifest
 from serving.capacity.profiling import measure
 from serving.capacity.tuning import measurement
 from serving.capacity.tuning.measurement import Measured
 from serving.capacity.tuning.verb import tune
+from tests.conftest import LANGUAGE_MODEL
 from tests.serving.capacity.profiles import profile
 
 DEMAND = 'rate = 20\nprompt = {kind = "constant", tokens = 4}\nanswer = {kind = "constant", tokens = 5}\n'
@@ -26,11 +28,14 @@ def asked(tmp_path, language_model, monkeypatch):
 
     monkeypatch.setattr(measurement.Bench, "measure", answer)
 
-    def ask(more="", error=0.1, **flags):
+    fingerprint = Manifest.read(language_model).fingerprint
+
+    def ask(more="", error=0.1, artefact=language_model, of=None, **flags):
         (tmp_path / "demand.toml").write_text(DEMAND + more)
         (tmp_path / "profiles").mkdir(exist_ok=True)
-        profile(fit_error={"decode": error}).write(tmp_path / "profiles/threads-1.json")
-        status = tune(language_model, tmp_path / "demand.toml", **{"profiles": tmp_path / "profiles", **FEW, **flags})
+        made = profile(fit_error={"decode": error}, **({"fingerprint": fingerprint} if of is None else of))
+        made.write(tmp_path / "profiles/threads-1.json")
+        status = tune(artefact, tmp_path / "demand.toml", **{"profiles": tmp_path / "profiles", **FEW, **flags})
         return status, measured
 
     return ask
@@ -60,6 +65,23 @@ def test_a_profile_that_does_not_fit_is_refused_as_a_plan_refuses_it(asked):
     assert asked(error=0.3, exploratory=True)[0] == 0
 
 
+@pytest.mark.parametrize("of", [{}, {"name": "stdlib-lm"}, {"name": LANGUAGE_MODEL, "fingerprint": "0" * 64}])
+@pytest.mark.parametrize("exploratory", [False, True])
+def test_a_profile_of_another_model_or_export_is_refused(asked, of, exploratory):
+    with pytest.raises(ConfigError, match=r"a profile of .* in .*threads-1.json; found .*; delete it, or name another"):
+        asked(of=of, exploratory=exploratory)
+
+
+def test_a_profile_by_hand_is_told_by_its_name(asked, language_model):
+    assert asked(of={"name": language_model.name})[0] == 0
+
+
+def test_a_model_that_answers_with_no_text_is_refused_before_anything_is_profiled(asked, digits_artefact, monkeypatch):
+    monkeypatch.setattr(measure, "measure_profile", lambda *_, **__: pytest.fail("profiled"))
+    with pytest.raises(UserError, match="which an engine steps; found 'classify'"):
+        asked(artefact=digits_artefact, profiles=None)
+
+
 @pytest.mark.parametrize("error", [0.1, 0.3])
 def test_a_measured_profile_is_kept_only_where_it_fits(asked, tmp_path, monkeypatch, error):
     monkeypatch.setattr(measure, "measure_profile", lambda *_, **__: profile(fit_error={"decode": error}))
@@ -84,7 +106,9 @@ def test_what_ctrl_c_left_is_printed_with_its_status_and_without_anything_valid_
         ("", {"finalists": 0}, "--finalists from 1 to 16"),
         ("", {"duration_s": float("nan")}, "--duration-s from 1 to 600"),
         ("", {"objective": "ttft p95"}, "metric_statistic<limit"),
-        ("", {"rate": "many"}, "a rate as 20"),
+        *(("", {"rate": rate}, "a rate as 20") for rate in ("many", ".", "1.2.3", "1e400")),
+        ("", {"seed": -1}, "--seed from 0"),
+        ("", {"max_num_seqs": ()}, "at least 1 to try"),
     ],
 )
 def test_what_cannot_be_tuned_is_refused_before_anything_is_profiled(asked, more, flags, message):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from tritonclient.grpc import model_config_pb2 as pb
 
+from attendant.tensor_files import NPY, NPZ
 from serving.gateway.large_answers import MOST_VALUES
-from serving.gateway.tensor_files import NPY, NPZ
 from tests.serving.gateway.fake_triton import FakeTriton, config_of, floats, gateway_of, raw
 
 MIB = 1 << 20

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from attendant.errors import InputError
-from serving.gateway.tensor_files import npz_headers, read_npy, read_npz, write_npy, write_npz
+from attendant.tensor_files import npz_headers, read_npy, read_npy_file, read_npz, read_npz_file, write_npy, write_npz
 
 MIB = 1 << 20
 
@@ -169,3 +169,29 @@ def test_bfloat16_is_written_as_float32_and_texts_are_refused():
     for texts in (np.array([b"a"], object), np.array(["a"])):
         with pytest.raises(InputError, match="accept application/json"):
             write_npz({"a": texts})
+
+
+def test_arrays_are_read_from_files(tmp_path):
+    array = np.arange(6.0).reshape(2, 3)
+    np.save(tmp_path / "a.npy", array)
+    np.savez_compressed(tmp_path / "a.npz", y=array)
+    assert np.array_equal(read_npy_file(tmp_path / "a.npy", MIB), array)
+    assert np.array_equal(read_npz_file(tmp_path / "a.npz", MIB)["y"], array)
+
+
+@pytest.mark.parametrize("read", [read_npy_file, read_npz_file])
+@pytest.mark.parametrize(
+    "content",
+    [None, b"", b"text", saved(np.zeros(9))[:-8], saved(np.array([None])), saved(np.array(["a"])), b" " * 2 * MIB],
+)
+def test_a_file_without_arrays_is_named(tmp_path, read, content):
+    if content is not None:
+        (tmp_path / "odd").write_bytes(content)
+    with pytest.raises(InputError, match=f"{tmp_path}/odd"):
+        read(tmp_path / "odd", MIB)
+
+
+def test_an_archive_that_unpacks_to_more_than_was_allowed_is_named(tmp_path):
+    np.savez_compressed(tmp_path / "bomb.npz", y=np.zeros(MIB))
+    with pytest.raises(InputError, match=f"at most {MIB} bytes in a .npz file at {tmp_path}/bomb.npz"):
+        read_npz_file(tmp_path / "bomb.npz", MIB)

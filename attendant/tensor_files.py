@@ -9,14 +9,17 @@ import math
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
+from numpy.typing import NDArray
 
 from attendant.errors import InputError
-from clients.triton_client import Array
+from attendant.records import read_file
 
+Array = NDArray[Any]
 NPY, NPZ = "application/x-npy", "application/x-npz"
 MOST_ARRAYS, MOST_AXES, MOST_SIZE = 64, 32, 2**31 - 1
 _ENDING = ".npy"
@@ -113,6 +116,26 @@ def read_npz(data: bytes, most_bytes: int) -> dict[str, Array]:
         return arrays
 
 
+def read_npy_file(path: Path, most_bytes: int) -> Array:
+    """The array of a ``.npy`` file of at most so many bytes.
+
+    Raises:
+        InputError: as :func:`npy_header`, or it cannot be read; the file is named.
+    """
+    with _of_file(path):
+        return read_npy(read_file(path, most_bytes))
+
+
+def read_npz_file(path: Path, most_bytes: int) -> dict[str, Array]:
+    """The arrays of a ``.npz`` file, of at most so many bytes packed and unpacked, by their names.
+
+    Raises:
+        InputError: as :func:`read_npz`, or it cannot be read; the file is named.
+    """
+    with _of_file(path):
+        return read_npz(read_file(path, most_bytes), most_bytes)
+
+
 def write_npy(array: Array) -> bytes:
     """A ``.npy`` file.
 
@@ -147,6 +170,16 @@ def _reading(kind: str, remedy: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise InputError(f"a {kind} file", f"{type(error).__name__}: {error}"[:200], remedy) from error
+
+
+@contextmanager
+def _of_file(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{error.expected} at {path}", error.found, error.remedy) from error
+    except (OSError, ValueError) as error:  # ValueError: a name that no file has
+        raise InputError(f"a NumPy file at {path}", str(error), "correct the file or its name") from error
 
 
 @contextmanager
