@@ -33,8 +33,8 @@ class Contract:
             them; of others they draw from N(0, 1).
 
     Raises:
-        ConfigError: a first axis is not the batch, or the only one, a varying axis has no largest size or a smallest
-            beyond it, an integer input no limit, or a bound is none of a float input.
+        ConfigError: two tensors have one name, a first axis is not the batch, or the only one, a varying axis has
+            no largest size or a smallest beyond it, an integer input no limit, or a bound is none of a float input.
     """
 
     inputs: tuple[TensorSpec, ...]
@@ -58,6 +58,9 @@ class Contract:
                     spec.describe_axes(),
                     "state ('batch', 1), and let forward() take or return such rows, as y[:, None]",
                 )
+        names = [spec.name for spec in (*self.inputs, *self.outputs)]
+        if len(set(names)) < len(names):
+            raise ConfigError("inputs and outputs of different names", str(names), "rename one")
         varying = {axis for spec in (*self.inputs, *self.outputs) for axis in spec.axes[1:] if isinstance(axis, str)}
         if varying != self.largest.keys():
             raise ConfigError(

@@ -59,12 +59,21 @@ def onnx_from_torch(graph: TaskGraph) -> ExportedGraph:
     assert program is not None
     origins = optimize(program.model)
     measure_behind_casts(program.model)
+    _name_returned_inputs(program.model.graph, list(inputs))
     for value, spec in zip(program.model.graph.outputs, signature.outputs, strict=True):
         value.name = spec.name  # the exporter gives one value that is returned twice its last name
         _name_axes(value, {index: axis for index, axis in enumerate(spec.axes) if axis not in signature.symbols()})
     require_signature(program.model, signature)
     require_standard(program.model)
     return ExportedGraph(model=program.model, signature=replace(signature, axes=axes), origins=origins)
+
+
+def _name_returned_inputs(graph: ir.Graph, names: list[str]) -> None:
+    # An output that is an input as it came is a copy of it, for which the exporter calls the input y_orig.
+    called = {f"{value.name}_orig" for value in graph.outputs}
+    for value, name in zip(graph.inputs, names, strict=True):
+        if value.name in called:
+            value.name = name
 
 
 def _untranslated(error: Exception) -> ExportError:

@@ -72,6 +72,18 @@ def test_a_module_that_freezes_its_batch_is_refused():
         onnx_from_torch(graph)
 
 
+class Same(nn.Module):
+    def forward(self, x):
+        return x
+
+
+def test_an_input_that_comes_back_as_it_came_is_an_output(tmp_path):
+    onnx_from_torch(TaskGraph(signature=signature(), module=Same())).write(tmp_path)
+    model = onnx.load(tmp_path / "model.onnx")
+    assert [node.op_type for node in model.graph.node] == ["Identity"]
+    assert ([one.name for one in model.graph.input], [one.name for one in model.graph.output]) == (["x"], ["y"])
+
+
 class Bessel(nn.Module):
     def forward(self, x):
         return torch.special.bessel_j0(x)

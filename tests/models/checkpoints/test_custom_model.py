@@ -134,6 +134,11 @@ def test_what_an_earlier_run_left_in_the_folder_is_no_answer(tmp_path):
     [
         ('("batch", 8)', '("rows", 8)', "'batch' as the first axis of 'mixed'"),
         ('("batch", 8)', '("batch",)', "an axis behind the batch of 'mixed', as Triton wants one"),
+        (
+            'TensorSpec(name="weights"',
+            'TensorSpec(name="valid"',
+            r"inputs and outputs of different names; found \['readings'",
+        ),
         ('largest={"time": 12}', "largest={}", r"a largest size for each varying axis \['time'\]"),
         ('dtype="bool"', 'dtype="int64"', r"a limit for each integer input \['valid'\]"),
         ('"valid": [True, True]}}', '"extra": 1}}', "an example for the inputs"),
