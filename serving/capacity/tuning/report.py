@@ -93,7 +93,7 @@ def tuning_json(tuning: Tuning) -> dict[str, Any]:
         "trials": [
             {
                 **_plain(trial.candidate),
-                "simulated": trial.simulated,
+                "simulated": trial.simulated if isfinite(trial.simulated) else None,  # it keeps no objective
                 "measured": trial.measured and trial.measured.value,
                 "interval": trial.measured and trial.measured.interval,
                 "problem": trial.measured.problem if trial.measured else "",

@@ -4,11 +4,12 @@ import sys
 from dataclasses import replace
 from json import dumps
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from tyro.conf import Positional
 
 from attendant.cli import INTERRUPTED_STATUS
-from attendant.errors import ConfigError
+from attendant.errors import ConfigError, OutputError
 from attendant.manifest import Manifest
 from clients.load.analysis.slo import parse_objectives
 from serving.capacity.demand import Demand, parse_rate
@@ -87,6 +88,8 @@ def tune(
     candidates = list_candidates(max_num_seqs, max_prefill_tokens, threads, instances)
     manifest = Manifest.read(artefact)
     _require_measurable(manifest, artefact, service)
+    if profiles is not None:
+        _require_folder(profiles)
     sys.stderr.write(f"{len(candidates)} ways to serve {artefact}: profiles, simulations, {finalists + 1} servers\n")
     task = TuningTask(goal=goal, demand=service, objectives=objectives, requests=requests, seed=seed)
     bench = Bench(artefact=artefact, task=task, objectives=objectives, duration_s=duration_s)
@@ -111,18 +114,30 @@ def tune(
             remedy = f"{f'delete {path}, ' if is_known else ''}or give --exploratory for a look"
             raise ConfigError(f"a profile of {count} thread(s) that fits what was measured", found.misfit, remedy)
         if path is not None and not is_known and not found.misfit:  # one that does not fit is measured again
-            path.parent.mkdir(parents=True, exist_ok=True)
             found.write(path)
         return found
 
     found = search(task, candidates, profile, bench.measure, finalists)
     if json:
-        sys.stdout.write(dumps(tuning_json(found), indent=2) + "\n")
+        sys.stdout.write(dumps(tuning_json(found), indent=2, allow_nan=False) + "\n")
     else:
         print_tuning(found, str(artefact))
     if found.interrupted:
         return INTERRUPTED_STATUS
     return 1 if found.best is None and not exploratory else 0
+
+
+def _require_folder(profiles: Path) -> None:
+    """Refuse a place where no profile can be kept, before one is measured."""
+    remedy = "name another folder with --profiles"
+    try:
+        profiles.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=profiles).close()
+    except OSError as error:
+        raise OutputError(f"a folder to write profiles into at {profiles}", str(error), remedy) from error
+    for path in profiles.glob("threads-*.json"):
+        if not path.is_file():
+            raise OutputError(f"a profile at {path}", "no file", remedy)
 
 
 def _require_measurable(manifest: Manifest, artefact: Path, demand: Demand) -> None:

@@ -129,6 +129,7 @@ def test_defaults_that_cannot_keep_the_objectives_are_said_to_and_not_measured()
     space = [DEFAULTS, Candidate(instances=4)]
     found = tune(asked, space, rows, as_simulated(asked), finalists=1)
     assert found.best.candidate.instances == 4 and "the defaults cannot keep the objectives" in lines(found)
+    assert None in [one["simulated"] for one in tuning_json(found)["trials"]], "JSON has no infinity"
 
 
 def test_objectives_that_nothing_keeps_are_refused_before_a_server_is_started():

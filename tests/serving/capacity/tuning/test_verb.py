@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from attendant.errors import ConfigError, UserError
+from attendant.errors import ConfigError, OutputError, UserError
 from attendant.manifest import Manifest
 from serving.capacity.profiling import measure
 from serving.capacity.tuning import measurement
@@ -87,6 +87,16 @@ def test_a_measured_profile_is_kept_only_where_it_fits(asked, tmp_path, monkeypa
     monkeypatch.setattr(measure, "measure_profile", lambda *_, **__: profile(fit_error={"decode": error}))
     assert asked(profiles=tmp_path / "new", exploratory=True)[0] == 0
     assert (tmp_path / "new/threads-1.json").exists() == (error < 0.2)
+
+
+def test_a_folder_where_no_profile_can_be_kept_is_refused_before_one_is_measured(asked, tmp_path, monkeypatch):
+    monkeypatch.setattr(measure, "measure_profile", lambda *_, **__: pytest.fail("measured"))
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match=r"a folder to write profiles into at .*file; found .*File exists"):
+        asked(profiles=tmp_path / "file")
+    (tmp_path / "odd" / "threads-1.json").mkdir(parents=True)
+    with pytest.raises(OutputError, match=r"a profile at .*threads-1\.json; found no file"):
+        asked(profiles=tmp_path / "odd")
 
 
 def test_what_ctrl_c_left_is_printed_with_its_status_and_without_anything_valid_it_is_1(asked, capsys, monkeypatch):
