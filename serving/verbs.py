@@ -100,8 +100,10 @@ def profile(
         max_prefill_tokens: most positions of prompts in a step, likewise.
         exploratory: for a look: exit status 0 where the fit errs by more than 20 % too.
     """
+    from clients.load.run_file import require_writable
     from serving.capacity.profiling.measure import measure_profile
 
+    require_writable(out)
     settings = EngineSettings(max_num_seqs=max_num_seqs, max_prefill_tokens=max_prefill_tokens)
     found = replace(measure_profile(artefact, settings, threads, runtime, device, served), gpus=gpus)
     found.write(out)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attendant.errors import ConfigError
+from clients.load.run_file import write_output
 from serving.capacity.config_file import build_config, read_config
 from serving.capacity.table import TimeTable
 
@@ -179,7 +180,7 @@ class ReplicaProfile:
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(self.to_json(), indent=1)
         text = re.sub(r"\[\s*([^][{}\"]*?)\s*\]", lambda numbers: f"[{' '.join(numbers[1].split())}]", text)
-        path.write_text(text + "\n", encoding="utf-8")
+        write_output(path, text + "\n")
 
 
 _PARTS: dict[str, type[Any]] = {

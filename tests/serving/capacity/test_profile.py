@@ -2,6 +2,7 @@
 
 import json
 import math
+import resource
 
 import pytest
 
@@ -35,6 +36,19 @@ def test_a_profile_is_read_as_it_was_written(tmp_path):
     )
     made.write(tmp_path / "new" / "profile.json")
     assert ReplicaProfile.read(tmp_path / "new" / "profile.json") == made
+
+
+def test_a_profile_that_cannot_be_written_whole_leaves_the_one_before(tmp_path):
+    path, before = tmp_path / "profile.json", profile()
+    before.write(path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            profile(gpus=2).write(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert ReplicaProfile.read(path) == before
 
 
 def test_a_profile_can_be_written_by_hand(tmp_path):
