@@ -20,7 +20,7 @@ export function predictView(card, question, answer, leaving) {
     const row = card.example.inputs?.[input.name] ?? (isLarge ? null : filled(input.shape, input.dtype === "bool"));
     const text = element("textarea", { rows: input.shape.length > 1 ? 6 : 2, spellcheck: false, value: row === null ? "" : JSON.stringify(row) });
     const kind = input.shape.length ? `One row of ${input.dtype} ${sizes(input.shape)}, as JSON` : `One ${input.dtype}`;
-    const about = row === null ? `${kind}; so many numbers are better sent as a file` : kind;
+    const about = row === null ? `${kind}; so many numbers are better sent as a .npy file` : kind;
     return { name: input.name, text, element: field(input.name, text, about, `inputs.${input.name}`) };
   });
   const file = element("input", { type: "file", accept: ".npy,.npz", id: freshId("file"), className: "visually-hidden",
