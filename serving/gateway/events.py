@@ -29,9 +29,16 @@ _ALIVE = b": waiting\n\n"
 _HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
+_LINE_ENDS = {"\u0085".encode(): b"\\u0085", "\u2028".encode(): b"\\u2028", "\u2029".encode(): b"\\u2029"}
+"""That end no line of such a stream, and do for clients that read it by Python's ``splitlines``, as httpx does."""
+
+
 def event(value: Any) -> bytes:
     """One event, whose data is JSON; NaN and infinity are null."""
-    return b"data: " + to_json(value, inf_nan_mode="null") + b"\n\n"
+    data = to_json(value, inf_nan_mode="null")
+    for end, escaped in _LINE_ENDS.items():
+        data = data.replace(end, escaped)
+    return b"data: " + data + b"\n\n"
 
 
 class EventStream(StreamingResponse):
