@@ -4,6 +4,7 @@ A request is cancelled by ending its task, which closes its connection.
 """
 
 import asyncio
+import errno
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -119,7 +120,11 @@ class HttpSession:
 
 def _unreachable(error: aiohttp.ClientError, url: str) -> UnreachableError:
     remedy = "start it, or correct target.address"
-    return handshake_error(str(error), url) or UnreachableError(f"a server at {url}", str(error), remedy)
+    # Of a certificate that is missing a server says so or closes, and what arrives first is a matter of chance.
+    is_reset = isinstance(error, OSError) and error.errno == errno.ECONNRESET and url.startswith("https:")
+    return handshake_error("socket closed" if is_reset else str(error), url) or UnreachableError(
+        f"a server at {url}", str(error), remedy
+    )
 
 
 async def read_whole(response: aiohttp.ClientResponse) -> bytes:

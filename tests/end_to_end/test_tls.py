@@ -5,6 +5,7 @@ import json
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 
@@ -13,6 +14,7 @@ import pytest
 
 from attendant.errors import UnreachableError
 from attendant.sampling_params import SamplingParams
+from clients.load.http_session import HttpSession
 from clients.load.record import RequestOutcome
 from clients.load.run import run_load
 from clients.load.scenario import Inputs, Scenario, Target, Workload
@@ -116,6 +118,30 @@ def test_a_gateway_that_wants_a_certificate_lets_in_who_has_one(chain, authority
             asked.get(f"{strict.url}/livez")
         with pytest.raises(UnreachableError, match=r"closed the connection at once; .*--cert and --key"):
             ran(strict, ca=authority.ca)
+
+
+def test_so_it_is_told_where_the_server_resets_the_connection(authority):
+    files = authority.issue(HERE, file="resetting").listen
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files["listen_cert"], files["listen_key"])
+
+    async def reset(reader, writer):
+        await reader.read(1)
+        once = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, once)
+        writer.transport.abort()
+
+    async def asked():
+        async with await asyncio.start_server(reset, HERE, 0, ssl=context) as server:
+            port = server.sockets[0].getsockname()[1]
+            session = HttpSession(30.0, tls=Tls(ca=authority.ca))
+            try:
+                await session.get(f"https://{HERE}:{port}/v1/models")
+            finally:
+                await session.close()
+
+    with pytest.raises(UnreachableError, match=r"closed the connection at once; .*--cert and --key"):
+        asyncio.run(asked())
 
 
 def test_a_handshake_that_does_not_go_on_is_ended(authority, monkeypatch):
