@@ -20,6 +20,7 @@ from attendant.engine_health import EngineHealth
 from attendant.errors import (
     AttendantError,
     BusyError,
+    ConfigError,
     InputError,
     LateError,
     ServerError,
@@ -82,8 +83,10 @@ class TritonClient:
             most_bytes: of one answer, or of one response of a stream; -1 for no bound.
 
         Raises:
-            ConfigError: a file of certificates cannot be read.
+            ConfigError: a file of certificates cannot be read, or no time is above 0.
         """
+        if not timeout_s > 0:
+            raise ConfigError("timeout_s above 0", f"{timeout_s:g}", "allow some seconds")
         self.timeout_s = timeout_s
         self.retry = retry or RetryPolicy()
         self.answered_s: dict[str, float] = {}

@@ -1,11 +1,12 @@
 """What the client makes of a server's odd answers."""
 
 import asyncio
+import math
 import socket
 
 import pytest
 
-from attendant.errors import UnreachableError
+from attendant.errors import ConfigError, UnreachableError
 from clients.load.scenario import Inputs, Scenario, Target, Workload
 from clients.load.server_counts import ServerCounter
 from clients.triton_client import TritonClient
@@ -32,6 +33,12 @@ def test_each_of_several_addresses_is_asked_once_without_retries():
 
     assert asyncio.run(ask("127.0.0.1:1,127.0.0.1:2,127.0.0.1:3")) == "127.0.0.1:3"
     assert asyncio.run(ask("127.0.0.1:1")) == "127.0.0.1:1"
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, math.nan])
+def test_a_time_in_which_nothing_can_be_answered_is_refused(seconds):
+    with pytest.raises(ConfigError, match="timeout_s above 0"):
+        TritonClient("127.0.0.1:1", timeout_s=seconds)
 
 
 def test_a_server_is_asked_directly_whatever_proxy_the_environment_names(monkeypatch):
