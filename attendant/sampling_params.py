@@ -300,28 +300,37 @@ class SamplingParams:
         structures = [name for name in STRUCTURES if getattr(self, name) not in (None, False)]
         beams, structured = self.beam_width > 1, bool(structures)
         exclusive = [
-            (len(structures) > 1, "one structure of an answer"),
-            (beams and self.n > self.beam_width, f"n of at most {self.beam_width}, of so many beams"),
-            (self.n > 1 and self.is_greedy, "n of 1 in greedy decoding, which has no other answer"),
-            (beams and self.temperature > 0, "beams without a temperature, or samples without beams"),
-            (beams and self.max_tokens == 0, "beams with max_tokens of at least 1"),
-            (beams and bool(self.stop), "beams without stop texts"),
-            (beams and structured, "beams without structured output"),
-            (beams and self.num_speculative_tokens > 0, "beams without speculative tokens"),
-            (beams and self.explain, "one beam to be explained"),
-            (beams and self.logprobs, "beams without log-probabilities of their tokens"),
-            (self.echo and self.explain, "no echo of a prompt before an answer that is explained"),
-            (self.num_speculative_tokens > 0 and self.explain, "no speculative tokens in an answer that is explained"),
-            (structured and self.ignore_eos, "structured output without ignore_eos: it says where an answer ends"),
-            (self.top_logprobs > 0 and not self.logprobs, "top_logprobs together with logprobs"),
+            (len(structures) > 1, "one structure of an answer", ""),
+            (beams and self.n > self.beam_width, f"n of at most {self.beam_width}, of so many beams", "n"),
+            (self.n > 1 and self.is_greedy, "n of 1 in greedy decoding, which has no other answer", "n"),
+            (beams and self.temperature > 0, "beams without a temperature, or samples without beams", "temperature"),
+            (beams and self.max_tokens == 0, "beams with max_tokens of at least 1", "max_tokens"),
+            (beams and bool(self.stop), "beams without stop texts", "stop"),
+            (beams and structured, "beams without structured output", "beam_width"),
+            (beams and self.num_speculative_tokens > 0, "beams without speculative tokens", "num_speculative_tokens"),
+            (beams and self.explain, "one beam to be explained", "explain"),
+            (beams and self.logprobs, "beams without log-probabilities of their tokens", "logprobs"),
+            (self.echo and self.explain, "no echo of a prompt before an answer that is explained", "echo"),
+            (
+                self.num_speculative_tokens > 0 and self.explain,
+                "no speculative tokens in an answer that is explained",
+                "num_speculative_tokens",
+            ),
+            (
+                structured and self.ignore_eos,
+                "structured output without ignore_eos: it says where an answer ends",
+                "ignore_eos",
+            ),
+            (self.top_logprobs > 0 and not self.logprobs, "top_logprobs together with logprobs", "top_logprobs"),
         ]
-        for wrong, expected in exclusive:
+        for wrong, expected, param_name in exclusive:
             if wrong:
                 names = [name for name in (*PARAMS, "explain") if name not in _OF_SERVERS and is_set(self, name)]
                 raise InputError(
                     expected,
                     ", ".join(f"{name} = {_plain(getattr(self, name))}"[:200] for name in names),
                     "leave one of them out",
+                    param=param_name,
                 )
 
     @property
