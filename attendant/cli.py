@@ -226,7 +226,7 @@ def _guard(command: Callable[[], int], verbose: bool) -> int:
         return FAILURE_STATUS
     except OSError as error:
         if error.errno not in FULL_DISK:
-            return _report(error, FAILURE_STATUS, verbose)
+            return _report(_removed_folder() or error, FAILURE_STATUS, verbose)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         full = OutputError("room for what is written", str(error), "free some, or write it elsewhere")
         return _report(full, FAILURE_STATUS, verbose)
@@ -234,6 +234,14 @@ def _guard(command: Callable[[], int], verbose: bool) -> int:
         return _report(_missing_extra(error), FAILURE_STATUS, verbose)
     except Exception as error:
         return _report(error, FAILURE_STATUS, verbose)
+
+
+def _removed_folder() -> MachineError | None:
+    try:
+        os.getcwd()  # noqa: PTH109  (Path.cwd is the same, in more words)
+    except FileNotFoundError:
+        return MachineError("a working directory", "one that was removed", "change into another")
+    return None
 
 
 def _missing_extra(error: ModuleNotFoundError) -> Exception:

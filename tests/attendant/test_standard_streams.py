@@ -68,3 +68,12 @@ def test_a_full_disk_at_standard_output_is_one_line():
         done = subprocess.run(verb, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert done.stderr.startswith("error: expected room for what is written; found [Errno 28]")
+
+
+def test_a_working_directory_that_was_removed_is_one_line(tmp_path):
+    code = (
+        "import os; from attendant.cli import run; os.rmdir(os.getcwd()); run('a', 'A test.', {'b': os.getcwd}, ['b'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False)
+    expected = "error: expected a working directory; found one that was removed; change into another\n"
+    assert (done.returncode, done.stderr) == (1, expected)
