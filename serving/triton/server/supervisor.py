@@ -93,7 +93,7 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
                     if first and len(failed) == len(watches):
                         raise server.failure(f"an answer from each of {', '.join(failed)}", "; ".join(failed.values()))
                     on_ready(server, failed)
-                    first = False
+                    first, suspects = False, []
                     reason = await _watch(server, supervision, client, watches, pulse, stuck, harmful)
                     if not supervision.watch_s:
                         raise ServerError("a running tritonserver", reason, "see its log")
