@@ -65,6 +65,14 @@ class ProcessRecord:
             return process_fields(self.pid)[0] == "T"
         return False
 
+    @property
+    def switches(self) -> float:
+        """How often its first thread gave a processor up: more once it was stopped and went on; NaN if we cannot see."""
+        with suppress(OSError, IndexError):
+            status = Path(f"/proc/{self.pid}/status").read_text()
+            return sum(map(int, re.findall(r"^(?:non)?voluntary_ctxt_switches:\s*(\d+)", status, re.MULTILINE)))
+        return math.nan
+
     def blocks(self, *signals: int) -> bool:
         """Whether a thread of it blocks one of these signals, as the handler of one does; as far as we can see."""
         blocked = 0

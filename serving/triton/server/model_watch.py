@@ -22,9 +22,9 @@ from serving.triton.server.workers import Worker, workers_of
 
 TICK_S = 0.2
 SHORT_TICK_S = 0.05
-"""Of a worker that was seen stopped: one that is stopped and goes on by turns is slow alone."""
-STOPPED_S = 0.55
-"""How long a process may be stopped by a signal: Triton gives its requests up after 1 s."""
+"""Of a worker that was seen stopped."""
+STOPPED_S = 0.4
+"""How long a process may be stopped by a signal without a break: Triton gives its requests up after 1 s."""
 PROMPT_S = 1.0
 """How long ago the server may have answered for a model's silence to be its own."""
 STILL_S = 1.0
@@ -88,6 +88,7 @@ class ModelWatch:
         self._unanswered, self._silent_s, self._still_s, self._stopped_s = False, 0.0, 0.0, 0.0
         self._canary_s, self._canary_took_s = 0.0, 0.0
         self._count, self._failures = 0, 0
+        self._stopped = dict[int, float]()
 
     async def check(self) -> None:
         """Let the model answer its example; :attr:`reason` says what is wrong."""
@@ -219,14 +220,17 @@ class ModelWatch:
         future.add_done_callback(lambda done: done.cancelled() or done.exception())  # if nobody waits for it any more
         while not future.done():
             began_s = time.monotonic()
-            await asyncio.wait({future}, timeout=SHORT_TICK_S if self._stopped_s else TICK_S)
+            await asyncio.wait({future}, timeout=SHORT_TICK_S if self._stopped else TICK_S)
             passed_s = min(time.monotonic() - began_s, 2 * TICK_S)  # a pause of this process is none of the worker's
             dead = [worker.pid for worker in self._workers if not worker.lives]
             if dead:
                 raise HangError("a living worker", "a dead one", "none", message=f"its worker {dead[0]} died")
             share = self._meter.share(self._workers, passed_s)
-            is_stopped = share <= 0.0 and any(worker.is_stopped for worker in self._workers)
-            self._stopped_s = self._stopped_s + passed_s if is_stopped else 0.0
+            # One that is stopped and goes on by turns is slow alone, however often it is seen while it is stopped.
+            before = self._stopped
+            self._stopped = {worker.pid: worker.switches for worker in self._workers if worker.is_stopped}
+            stands = share <= 0.0 and any(before.get(pid) == switches for pid, switches in self._stopped.items())
+            self._stopped_s = self._stopped_s + passed_s if stands else 0.0
             if self._stopped_s > STOPPED_S:
                 raise HangError("a worker that runs", "a stopped one", "none", message="its worker is stopped")
             if not self._unanswered:

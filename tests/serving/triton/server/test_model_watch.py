@@ -1,6 +1,10 @@
-"""A look that fails, and whose silence it is: a model's, or that of a server that is late."""
+"""A look that fails, whose silence it is, and a worker that is stopped: for good, or by turns."""
 
 import asyncio
+import os
+import signal
+import subprocess
+import sys
 import time
 
 import msgspec
@@ -12,8 +16,9 @@ from attendant.errors import UnreachableError
 from attendant.tensor_names import TEXT_OUTPUT
 from clients.served_model import ServedModel
 from clients.triton_client import TritonClient
+from serving.processes import ProcessRecord, process_of
 from serving.triton.server import model_watch
-from serving.triton.server.model_watch import ModelWatch, ServerPulse
+from serving.triton.server.model_watch import HangError, ModelWatch, ServerPulse
 from serving.triton.server.ports import free_ports
 
 BUSY = EngineHealth(alive=True, running=1, waiting=0, steps=1, stalled_s=0.0)
@@ -86,3 +91,41 @@ def test_a_silence_counts_only_while_the_server_itself_answers(monkeypatch):
         unanswered_for(ServerPulse(), 60.0)
     with pytest.raises(TimeoutError):
         unanswered_for(ServerPulse(time.monotonic() - 2 * model_watch.PROMPT_S), 2.0)
+
+
+class Stopped(ProcessRecord):
+    """Of a process that was stopped, and is seen so at each look."""
+
+
+class StoppedByTurns(ProcessRecord):
+    """Of one that goes on between the looks, each of which meets it while it is stopped."""
+
+    @property
+    def is_stopped(self):
+        before = self.switches
+        os.kill(self.pid, signal.SIGCONT)
+        while self.switches == before:
+            time.sleep(0.001)
+        os.kill(self.pid, signal.SIGSTOP)
+        while not ProcessRecord.is_stopped.fget(self):
+            time.sleep(0.001)
+        return True
+
+
+@pytest.mark.parametrize(("kind", "expected"), [(Stopped, HangError), (StoppedByTurns, TimeoutError)])
+def test_a_worker_that_goes_on_between_two_looks_is_not_taken_for_stopped(kind, expected):
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        record = process_of(process.pid)
+        os.kill(process.pid, signal.SIGSTOP)
+
+        async def wait():
+            async with TritonClient(f"127.0.0.1:{free_ports(1)[0]}") as client:
+                watch = ModelWatch("odd", 0, client, print, ServerPulse())
+                watch._workers = [kind(pid=record.pid, started=record.started)]
+                await asyncio.wait_for(watch._while_alive(asyncio.Event().wait()), 4 * model_watch.STOPPED_S)
+
+        try:
+            with pytest.raises(expected):
+                asyncio.run(wait())
+        finally:
+            process.kill()
