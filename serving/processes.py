@@ -67,7 +67,7 @@ class ProcessRecord:
 
     @property
     def switches(self) -> float:
-        """How often its first thread gave a processor up: more once it was stopped and went on; NaN if we cannot see."""
+        """How often its first thread left a processor: more once it was stopped and went on; NaN if we cannot see."""
         with suppress(OSError, IndexError):
             status = Path(f"/proc/{self.pid}/status").read_text()
             return sum(map(int, re.findall(r"^(?:non)?voluntary_ctxt_switches:\s*(\d+)", status, re.MULTILINE)))
