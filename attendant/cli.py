@@ -166,7 +166,22 @@ def _load(verb: str | Verb) -> Verb:
     if callable(verb):
         return verb
     module, _, name = verb.partition(":")
-    function: Verb = getattr(import_module(module), name)
+    came = list[int]()
+
+    def postpone(number: int, frame: object) -> None:
+        signal.signal(number, signal.default_int_handler)  # a second one ends it at once
+        came.append(number)
+
+    # A library whose import is interrupted may raise another error: NumPy an ImportError.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, postpone)
+    try:
+        function: Verb = getattr(import_module(module), name)
+    finally:
+        if signal.getsignal(signal.SIGINT) is postpone:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+    if came:
+        raise KeyboardInterrupt
     return function
 
 

@@ -86,7 +86,9 @@ def _await_answer(process: Popen[bytes], connection: Connection, call: Call, tim
                 return kind, value
             expected = value
     except (EOFError, ConnectionError) as error:
-        found = f"the process ended by {_describe_end(process)}; it may take {bytes_text(most_bytes)}"
+        seconds = resource.getrlimit(resource.RLIMIT_CPU)[0]
+        time = f" and {seconds} s of a processor (ulimit -t)" if seconds != resource.RLIM_INFINITY else ""
+        found = f"the process ended by {_describe_end(process)}; it may take {bytes_text(most_bytes)}{time}"
         raise ArtefactError(expected or f"the graphs of {folder} to run", found, _DO_NOT_USE) from error
     remedy = "give it longer with --timeout-s, or do not use this graph: it may never end"
     raise ArtefactError(f"{expected} within {timeout_s:g} s", "it still at work", remedy)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from attendant.cli import run
+from attendant.cli import INTERRUPTED_STATUS, run
 from attendant.errors import ConfigError, ServerError
 
 ROOT = Path(__file__).parent.parent.parent
@@ -180,3 +180,24 @@ def test_a_signal_within_a_callback_of_the_interpreter_is_not_lost(number, serve
         assert writer.wait(60) == status
         assert writer.stderr.read() == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_while_a_verb_is_imported_is_one_and_no_error_of_the_library(tmp_path):
+    (tmp_path / "slow_library.py").write_text(
+        "import os, signal, time\n"
+        "try:\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    time.sleep(0.1)\n"
+        "except KeyboardInterrupt:\n"
+        "    raise ImportError('the library failed to import') from None\n"
+        "def verb() -> int:\n"
+        "    return 0\n"
+    )
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from attendant.cli import run;"
+        "run('prog', 'A test.', {'verb': 'slow_library:verb'}, ['verb'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (INTERRUPTED_STATUS, "")

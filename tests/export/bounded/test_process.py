@@ -1,6 +1,7 @@
 """Calls in a process of its own end with an error that says what happened, whatever they do."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -113,6 +114,16 @@ def test_an_end_by_a_signal_names_the_graph(number, tmp_path):
         ArtefactError, match=f"a library to run .*/model.onnx; found the process ended by {number.name}"
     ):
         bounded(end_by_a_signal, tmp_path, number, True)
+
+
+def test_an_end_by_a_signal_names_the_limit_of_time_that_there_is(tmp_path):
+    before, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (12345, hard))
+    try:
+        with pytest.raises(ArtefactError, match=r"SIGXCPU; it may take .* and 12345 s of a processor \(ulimit -t\)"):
+            bounded(end_by_a_signal, tmp_path, signal.SIGXCPU, True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_CPU, (before, hard))
 
 
 def test_an_end_between_graphs_names_the_artefact(tmp_path):
