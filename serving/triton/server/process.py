@@ -29,7 +29,7 @@ from serving.triton.server.ports import check_ports_free
 from serving.triton.server.reaper import Reaper
 from serving.triton.server.server_log import LogFollower, problems_in
 from serving.triton.server.settings import ServerSettings
-from serving.triton.server.shared_memory import new_server_name, remove_dead_regions, remove_regions
+from serving.triton.server.shared_memory import narrow_regions, new_server_name, remove_dead_regions, remove_regions
 from serving.triton.server.workers import Worker, server_of, workers_of
 from serving.triton.server.workspace import (
     lay_out,
@@ -157,8 +157,10 @@ class TritonServer:
         deadline = time.monotonic() + timeout_s
         async with TritonClient(self.endpoints.grpc, timeout_s=PROBE_TIMEOUT_S, tls=self.own_client) as client:
             while True:
+                narrow_regions(self.regions)
                 with contextlib.suppress(ServerError):
                     if await client.server_name() == self.name:
+                        narrow_regions(self.regions)
                         return
                 self._raise_if_ended()
                 if time.monotonic() > deadline:
@@ -166,7 +168,11 @@ class TritonServer:
                 await asyncio.sleep(POLL_S)
 
     def restore_workspace(self) -> None:
-        """Lay out what somebody removed of its temporary folder: a model that is loaded needs what is in it."""
+        """Lay out what somebody removed of its temporary folder: a model that is loaded needs what is in it.
+
+        The shared memory of models that were loaded meanwhile becomes this user's alone.
+        """
+        narrow_regions(self.regions)
         if self._workspace is not None:
             with contextlib.suppress(OSError):  # a disk that is full, say: the next look tries again
                 lay_out(self._installation, self._settings.repository, self._workspace)

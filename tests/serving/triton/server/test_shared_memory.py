@@ -8,6 +8,7 @@ from pathlib import Path
 from serving.triton.server.shared_memory import (
     folder_prefix,
     is_orphan,
+    narrow_regions,
     new_server_name,
     pid_namespace,
     region_prefix,
@@ -59,3 +60,17 @@ def test_one_servers_regions_go_and_its_siblings_stay(tmp_path: Path):
 
 def test_a_folder_of_a_dead_process_is_an_orphan_and_of_a_living_one_none():
     assert is_orphan(f"{folder_prefix(_dead_pid())}x7f_q2") and not is_orphan(f"{folder_prefix(os.getpid())}x7f_q2")
+
+
+def test_no_other_user_may_read_the_regions_and_links_of_others_lead_nowhere(tmp_path: Path):
+    name = new_server_name(os.getpid())
+    ours, foreign, elsewhere = _region(tmp_path, name), tmp_path / "attendant_1_1_beef_3f2a", tmp_path / "elsewhere"
+    for path in (foreign, elsewhere):
+        path.touch()
+    for path in (ours, foreign, elsewhere):
+        path.chmod(0o644)
+    (tmp_path / f"{region_prefix(name)}link").symlink_to(elsewhere)
+    os.mkfifo(tmp_path / f"{region_prefix(name)}pipe", 0o644)
+    narrow_regions(name, tmp_path)
+    assert [path.stat().st_mode & 0o777 for path in (ours, foreign, elsewhere)] == [0o600, 0o644, 0o644]
+    narrow_regions(name, tmp_path / "gone")
