@@ -79,15 +79,16 @@ class ShiftedWindowConfig:
         return tuple(rounded_up(first, 2**stage) // 2**stage for stage in range(len(self.depths)))
 
 
-def require_sizes(name: str, value: object) -> None:
-    """Reject what is no tuple of positive integers, one a stage.
+def require_sizes(name: str, value: object, least: int = 1) -> None:
+    """Reject what is no tuple of integers of at least ``least``, zero or one, for each stage.
 
     Raises:
         ConfigError: it is something else.
     """
     sizes = value if isinstance(value, tuple) else ()
-    good = bool(sizes) and all(type(size) is int and size > 0 for size in sizes)
-    require(good, f"{name} to be positive integers, one a stage", repr(value))
+    good = bool(sizes) and all(type(size) is int and size >= least for size in sizes)
+    expected = "positive integers" if least else "integers, zero or more"
+    require(good, f"{name} to be {expected}, one a stage", repr(value))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ class SwinV2Config(ShiftedWindowConfig):
     """Sizes of a SwinV2; the defaults are SwinV2-T with windows of 8.
 
     Attributes:
-        pretrained_windows: sides of each stage's windows in an earlier training, in places; as now if not given.
+        pretrained_windows: sides of each stage's windows in an earlier training; where 0, or not given, as now.
     """
 
     image_size: int = 256
@@ -37,7 +37,7 @@ class SwinV2Config(ShiftedWindowConfig):
     def __post_init__(self) -> None:
         ShiftedWindowConfig.__post_init__(self)  # a class with slots has no super() without arguments
         if self.pretrained_windows is not None:
-            require_sizes("pretrained_windows", self.pretrained_windows)
+            require_sizes("pretrained_windows", self.pretrained_windows, least=0)
             stages, found = len(self.depths), self.pretrained_windows
             require(len(found) == stages, f"pretrained_windows of {stages} stages, as of depths", found)
 
@@ -46,8 +46,8 @@ class SwinV2(ShiftedWindowTransformer):
     def __init__(self, config: SwinV2Config) -> None:
         def attention(stage: int, windows: Windows) -> WindowAttention:
             heads = config.heads[stage]
-            before = None if config.pretrained_windows is None else config.pretrained_windows[stage]
-            bias = ContinuousPositionBias(windows.size, heads, before)
+            before = config.pretrained_windows[stage] if config.pretrained_windows else 0
+            bias = ContinuousPositionBias(windows.size, heads, before or None)
             return WindowAttention(config.widths[stage], heads, windows, bias, ScaledCosine(heads), key_bias=False)
 
         super().__init__(config, Kind(attention=attention, residual=ResPostNorm, merging=PostNormMerging))

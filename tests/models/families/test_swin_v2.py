@@ -57,8 +57,8 @@ def test_a_configuration_survives_json(config):
 @pytest.mark.parametrize(
     ("windows", "expected"),
     [
-        ((0, 3), r"pretrained_windows to be positive integers, one a stage; found \(0, 3\)"),
-        (3, "pretrained_windows to be positive integers, one a stage; found 3"),
+        ((-1, 3), r"pretrained_windows to be integers, zero or more, one a stage; found \(-1, 3\)"),
+        (3, "pretrained_windows to be integers, zero or more, one a stage; found 3"),
         ((3,), r"pretrained_windows of 2 stages, as of depths; found \(3,\)"),
     ],
 )

@@ -17,7 +17,13 @@ def swin_v2(folder, **settings):
 @both_precisions
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"window_size": 8}, {"pretrained_window_sizes": [2, 4]}, {"image_size": 30, "window_size": 2}],
+    [
+        {},
+        {"window_size": 8},
+        {"pretrained_window_sizes": [2, 4]},
+        {"pretrained_window_sizes": [0, 4]},
+        {"image_size": 30, "window_size": 2},
+    ],
     ids=str,
 )
 def test_an_imported_swin_v2_computes_what_transformers_does(settings, dtype, tmp_path):
@@ -57,7 +63,7 @@ def test_a_map_that_transformers_rounds_the_other_way_into_other_windows_is_refu
         ("pretrained_window_sizes", [3], "pretrained_windows"),
         ("pretrained_window_sizes", 7, "pretrained_windows"),
         ("pretrained_window_sizes", float("inf"), "pretrained_windows"),
-        ("pretrained_window_sizes", [0, 3], "pretrained_windows"),
+        ("pretrained_window_sizes", [-1, 3], "pretrained_windows"),
         ("mystery", 3, "mystery"),
     ],
     ids=str,
