@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from attendant.config import require, require_fraction, require_positive
-from models.layers.mlp import MLP
+from attendant.config import require, require_bool, require_choice, require_fraction, require_positive
+from models.layers.mlp import ACTIVATIONS, MLP, Activation
 from models.layers.padding import pad_image, rounded_up
 from models.layers.patch_embed import PatchEmbed
 from models.layers.patch_merging import PostNormMerging, PreNormMerging
@@ -38,6 +38,8 @@ class ShiftedWindowConfig:
         width: C; each stage doubles it.
         window: side of a window, in places.
         mlp_ratio: inner width of an MLP, in widths of its stage.
+        activation: of the MLPs.
+        qkv_bias: whether the projections of queries, values and, in Swin, keys have biases.
         dropout: rate during training.
         norm_eps: ε of every layer normalisation.
     """
@@ -51,11 +53,15 @@ class ShiftedWindowConfig:
     width: int = 96
     window: int = 7
     mlp_ratio: int = 4
+    activation: Activation = "gelu"
+    qkv_bias: bool = True
     dropout: float = 0.0
     norm_eps: float = 1e-5
 
     def __post_init__(self) -> None:
         require_positive(self, "image_size", "patch_size", "channels", "classes", "width", "window", "mlp_ratio")
+        require_bool(self, "qkv_bias")
+        require_choice(self, "activation", ACTIVATIONS)
         require_fraction(self, "dropout", "norm_eps")
         for name in ("depths", "heads"):
             require_sizes(name, getattr(self, name))
@@ -113,7 +119,7 @@ class WindowBlock(nn.Module):
         super().__init__()
         width = config.widths[stage]
         self.attention = kind.attention(stage, windows_of(config.sides[stage], config.window, shifted))
-        self.mlp = MLP(width, config.mlp_ratio * width, "gelu", config.dropout)
+        self.mlp = MLP(width, config.mlp_ratio * width, config.activation, config.dropout)
         self.attention_residual = kind.residual(width, config.norm_eps, config.dropout)
         self.mlp_residual = kind.residual(width, config.norm_eps)
 

@@ -26,7 +26,8 @@ class Swin(ShiftedWindowTransformer):
     def __init__(self, config: SwinConfig) -> None:
         def attention(stage: int, windows: Windows) -> WindowAttention:
             heads = config.heads[stage]
-            return WindowAttention(config.widths[stage], heads, windows, OffsetBias(windows.size, heads))
+            width, bias = config.widths[stage], OffsetBias(windows.size, heads)
+            return WindowAttention(width, heads, windows, bias, None, config.qkv_bias, config.qkv_bias)
 
         super().__init__(config, Kind(attention=attention, residual=PreNorm, merging=PreNormMerging))
 

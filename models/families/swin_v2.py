@@ -48,7 +48,8 @@ class SwinV2(ShiftedWindowTransformer):
             heads = config.heads[stage]
             before = config.pretrained_windows[stage] if config.pretrained_windows else 0
             bias = ContinuousPositionBias(windows.size, heads, before or None)
-            return WindowAttention(config.widths[stage], heads, windows, bias, ScaledCosine(heads), key_bias=False)
+            cosine, width = ScaledCosine(heads), config.widths[stage]
+            return WindowAttention(width, heads, windows, bias, cosine, config.qkv_bias, key_bias=False)
 
         super().__init__(config, Kind(attention=attention, residual=ResPostNorm, merging=PostNormMerging))
 

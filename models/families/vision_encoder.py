@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from attendant.config import require, require_bool, require_fraction, require_positive
+from attendant.config import require, require_bool, require_choice, require_fraction, require_positive
 from models.layers.conv_grid import ConvGrid, ConvGridConfig
+from models.layers.mlp import ACTIVATIONS, Activation
 from models.layers.patch_embed import PatchEmbed
 from models.layers.positional import LearnedPositions
 from models.layers.vision_block import VisionBlock
@@ -35,6 +36,7 @@ class VisionEncoderConfig:
         width: E.
         heads: number of attention heads.
         mlp_width: inner width of the MLP.
+        activation: of the MLP.
         qkv_bias: whether the projections of queries, keys and values have biases.
         distilled: whether a distillation token stands behind the class token, as in a DeiT trained with a teacher.
         dropout: rate during training.
@@ -50,6 +52,7 @@ class VisionEncoderConfig:
     width: int = 768
     heads: int = 12
     mlp_width: int = 3072
+    activation: Activation = "gelu"
     qkv_bias: bool = True
     distilled: bool = False
     dropout: float = 0.0
@@ -59,6 +62,7 @@ class VisionEncoderConfig:
     def __post_init__(self) -> None:
         require_positive(self, "image_size", "channels", "layers", "width", "heads", "mlp_width")
         require_bool(self, "qkv_bias", "distilled")
+        require_choice(self, "activation", ACTIVATIONS)
         require(not (self.distilled and self.grid), "a distillation token only among patches", f"grid {self.grid}")
         require_fraction(self, "dropout", "position_deviation", "norm_eps")
         require(self.width % self.heads == 0, f"width to be a multiple of {self.heads} heads", self.width)
@@ -118,5 +122,11 @@ def _patches(config: VisionEncoderConfig) -> nn.Module:
 
 def _block(config: VisionEncoderConfig) -> VisionBlock:
     return VisionBlock(
-        config.width, config.heads, config.mlp_width, config.norm_eps, config.dropout, query_bias=config.qkv_bias
+        config.width,
+        config.heads,
+        config.mlp_width,
+        config.norm_eps,
+        config.dropout,
+        query_bias=config.qkv_bias,
+        activation=config.activation,
     )

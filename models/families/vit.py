@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from attendant.config import require, require_fraction, require_positive
+from attendant.config import require, require_bool, require_choice, require_fraction, require_positive
 from models.families.family import Family
+from models.layers.mlp import ACTIVATIONS, Activation
 from models.layers.patch_embed import PatchEmbed
 from models.layers.positional import LearnedPositions
 from models.layers.vision_block import VisionBlock
@@ -31,6 +32,8 @@ class ViTConfig:
         width: E.
         heads: number of attention heads.
         mlp_width: inner width of the MLP.
+        activation: of the MLP.
+        qkv_bias: whether the projections of queries, keys and values have biases.
         head_width: width of the head's one hidden layer (tanh), as at pre-training; none for a linear head.
         dropout: rate during training.
         position_deviation: standard deviation of the initial position table.
@@ -45,6 +48,8 @@ class ViTConfig:
     width: int = 768
     heads: int = 12
     mlp_width: int = 3072
+    activation: Activation = "gelu"
+    qkv_bias: bool = True
     head_width: int | None = None
     dropout: float = 0.0
     position_deviation: float = 0.02
@@ -55,6 +60,8 @@ class ViTConfig:
         require_positive(self, "layers", "width", "heads", "mlp_width")
         if self.head_width is not None:
             require_positive(self, "head_width")
+        require_bool(self, "qkv_bias")
+        require_choice(self, "activation", ACTIVATIONS)
         require_fraction(self, "dropout", "position_deviation", "norm_eps")
         require(self.width % self.heads == 0, f"width to be a multiple of {self.heads} heads", self.width)
         require(
@@ -96,8 +103,8 @@ class ViT(nn.Module):
 
 def vision_blocks(config: ViTConfig) -> nn.Sequential:
     """The stack of blocks, ``[B, P + 1, E]`` → ``[B, P + 1, E]``."""
-    sizes = config.width, config.heads, config.mlp_width, config.norm_eps, config.dropout
-    return nn.Sequential(*(VisionBlock(*sizes) for _ in range(config.layers)))
+    sizes = config.width, config.heads, config.mlp_width, config.norm_eps, config.dropout, config.qkv_bias
+    return nn.Sequential(*(VisionBlock(*sizes, activation=config.activation) for _ in range(config.layers)))
 
 
 def classifier_head(config: ViTConfig) -> nn.Module:

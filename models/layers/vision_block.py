@@ -1,4 +1,4 @@
-"""The block of vision Transformers: self-attention, then an MLP with GELU, each behind a pre-norm residual.
+"""The block of vision Transformers: self-attention, then an MLP, each behind a pre-norm residual.
 
     z' = z + dropout(Attention(LayerNorm(z)))        z'' = z' + MLP(LayerNorm(z'))
 
@@ -9,7 +9,7 @@ Source: Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words", equations 2 an
 from torch import Tensor, nn
 
 from models.layers.attention import MultiHeadAttention
-from models.layers.mlp import MLP
+from models.layers.mlp import MLP, Activation
 from models.layers.residual import PreNorm
 
 
@@ -23,14 +23,22 @@ class VisionBlock(nn.Module):
         norm_eps: ε of both layer normalisations.
         dropout: rate during training.
         query_bias: whether the projections of queries, keys and values have biases.
+        activation: of the MLP.
     """
 
     def __init__(
-        self, width: int, heads: int, mlp_width: int, norm_eps: float, dropout: float = 0.0, query_bias: bool = True
+        self,
+        width: int,
+        heads: int,
+        mlp_width: int,
+        norm_eps: float,
+        dropout: float = 0.0,
+        query_bias: bool = True,
+        activation: Activation = "gelu",
     ) -> None:
         super().__init__()
         self.attention = MultiHeadAttention(width, heads, query_bias, output_bias=True)
-        self.mlp = MLP(width, mlp_width, "gelu", dropout)
+        self.mlp = MLP(width, mlp_width, activation, dropout)
         self.attention_residual = PreNorm(width, norm_eps, dropout)
         self.mlp_residual = PreNorm(width, norm_eps)
 

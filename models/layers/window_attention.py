@@ -46,7 +46,8 @@ class WindowAttention(nn.Module):
         windows: how the map is cut.
         position_bias: the biases of all offsets of a query and a key in a window.
         cosine: how queries and keys are changed so that their product is the score; Q Kᵀ / √D if not given.
-        key_bias: whether the projection of the keys has a bias; those of queries and values have one.
+        query_bias: whether the projections of queries and values have biases.
+        key_bias: whether that of the keys has one.
 
     Attributes:
         kernel: what attends while nobody observes, if it can; the windows are cut where there is none.
@@ -64,14 +65,15 @@ class WindowAttention(nn.Module):
         windows: Windows,
         position_bias: OffsetBias | ContinuousPositionBias,
         cosine: ScaledCosine | None = None,
+        query_bias: bool = True,
         key_bias: bool = True,
     ) -> None:
         super().__init__()
         require(width % heads == 0, f"a width that is a multiple of {heads} heads", width)
         self.heads, self.windows = heads, windows
-        self.query = nn.Linear(width, width)
+        self.query = nn.Linear(width, width, bias=query_bias)
         self.key = nn.Linear(width, width, bias=key_bias)
-        self.value = nn.Linear(width, width)
+        self.value = nn.Linear(width, width, bias=query_bias)
         self.output = nn.Linear(width, width)
         self.position_bias = position_bias
         self.cosine = cosine

@@ -7,6 +7,7 @@ version wrote them; version 5 calls the parts of a block otherwise.
 from typing import Any
 
 from attendant.config import require
+from models.checkpoints.importers.activations import ACTIVATION_NAMES
 from models.checkpoints.importers.architecture import Architecture, ReferenceModel, Table, same
 from models.checkpoints.importers.fields import Fields
 from models.families.swin import SwinConfig
@@ -50,8 +51,6 @@ def sizes(reference: ReferenceModel) -> dict[str, Any]:
         ConfigError: it asks for what our families do not do.
     """
     fields = reference.fields
-    fields.only("qkv_bias", True)
-    fields.only("hidden_act", "gelu")
     fields.only("use_absolute_embeddings", False)
     # The norms of embeddings and of merging have this ε whatever the field says.
     fields.only("layer_norm_eps", 1e-5)
@@ -68,6 +67,8 @@ def sizes(reference: ReferenceModel) -> dict[str, Any]:
         "width": fields.size("embed_dim", 96),
         "window": fields.size("window_size", 7),
         "mlp_ratio": whole_ratio(fields),
+        "activation": fields.choice("hidden_act", ACTIVATION_NAMES, "gelu"),
+        "qkv_bias": fields.flag("qkv_bias", True),
         "dropout": fields.number("hidden_dropout_prob", 0.0),
     }
 

@@ -96,7 +96,7 @@ def _token(reference: ReferenceModel, decoder: Fields, name: str) -> int:
 
 
 def _vit(fields: Fields) -> VisionEncoderConfig:
-    return VisionEncoderConfig(qkv_bias=fields.flag("qkv_bias", True), **vit_sizes(fields))
+    return VisionEncoderConfig(**vit_sizes(fields))
 
 
 def _deit(fields: Fields) -> VisionEncoderConfig:

@@ -6,6 +6,7 @@ version wrote them; version 5 calls the parts of a block otherwise.
 
 from typing import Any
 
+from models.checkpoints.importers.activations import ACTIVATION_NAMES
 from models.checkpoints.importers.architecture import Architecture, ReferenceModel, Table, same
 from models.checkpoints.importers.fields import Fields
 from models.families.vit import ViTConfig
@@ -51,7 +52,6 @@ def _origins(config: ViTConfig) -> Table:
 
 def vit_sizes(fields: Fields) -> dict[str, Any]:
     """What a ``config.json`` says of a ViT's patches and blocks, by our names."""
-    fields.only("hidden_act", "gelu")
     # Of a head for pre-training and of a pooled output, which neither a classifier nor an encoder for a decoder has.
     fields.without_effect("encoder_stride", "pooler_output_size", "pooler_act")
     return {
@@ -62,6 +62,8 @@ def vit_sizes(fields: Fields) -> dict[str, Any]:
         "width": fields.size("hidden_size", 768),
         "heads": fields.size("num_attention_heads", 12),
         "mlp_width": fields.size("intermediate_size", 3072),
+        "activation": fields.choice("hidden_act", ACTIVATION_NAMES, "gelu"),
+        "qkv_bias": fields.flag("qkv_bias", True),
         "dropout": fields.number("hidden_dropout_prob", 0.0),
         "norm_eps": fields.number("layer_norm_eps", 1e-12),
     }
@@ -69,7 +71,6 @@ def vit_sizes(fields: Fields) -> dict[str, Any]:
 
 def vit_config(reference: ReferenceModel) -> ViTConfig:
     """The sizes that a ``config.json`` of ViT or DeiT gives."""
-    reference.fields.only("qkv_bias", True)
     return ViTConfig(classes=reference.classes(), **vit_sizes(reference.fields))
 
 

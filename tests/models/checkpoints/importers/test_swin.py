@@ -19,7 +19,15 @@ def swin(folder, **settings):
 @pytest.mark.planted
 @both_precisions
 @pytest.mark.parametrize(
-    "settings", [{}, {"image_size": 30}, {"window_size": 4, "patch_size": 5}, {"mlp_ratio": 3.0}], ids=str
+    "settings",
+    [
+        {},
+        {"image_size": 30},
+        {"window_size": 4, "patch_size": 5},
+        {"mlp_ratio": 3.0},
+        {"qkv_bias": False, "hidden_act": "relu"},
+    ],
+    ids=str,
 )
 def test_an_imported_swin_computes_what_transformers_does(settings, dtype, tmp_path):
     folder = swin(tmp_path / "theirs", **settings)
@@ -54,8 +62,8 @@ def test_tables_that_version_4_stored_are_passed_over(tmp_path):
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("qkv_bias", False),
-        ("hidden_act", "relu"),
+        ("qkv_bias", 2),
+        ("hidden_act", "quick_gelu"),
         ("use_absolute_embeddings", True),
         ("layer_norm_eps", 1e-6),
         ("mlp_ratio", 2.5),

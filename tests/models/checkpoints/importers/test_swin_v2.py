@@ -22,6 +22,7 @@ def swin_v2(folder, **settings):
         {"window_size": 8},
         {"pretrained_window_sizes": [2, 4]},
         {"pretrained_window_sizes": [0, 4]},
+        {"qkv_bias": False, "hidden_act": "silu"},
         {"image_size": 30, "window_size": 2},
     ],
     ids=str,
@@ -59,7 +60,7 @@ def test_a_map_that_transformers_rounds_the_other_way_into_other_windows_is_refu
 @pytest.mark.parametrize(
     ("field", "value", "named"),
     [
-        ("qkv_bias", False, "qkv_bias"),
+        ("qkv_bias", 2, "qkv_bias"),
         ("pretrained_window_sizes", [3], "pretrained_windows"),
         ("pretrained_window_sizes", 7, "pretrained_windows"),
         ("pretrained_window_sizes", float("inf"), "pretrained_windows"),

@@ -45,7 +45,14 @@ either_kind = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
         (trocr_small, {"decoder_layers": 1}),  # as deep as the others its float32 rounding passes the tolerance
         (trocr, {"cross_attention_hidden_size": IMAGES["hidden_size"], "scale_embedding": True}),
         (trocr, {"layernorm_embedding": False, "tie_word_embeddings": False, "activation_function": "relu"}),
-        (trocr, {"encoder": {"qkv_bias": False, "layer_norm_eps": 0.01}, "d_model": 16, "decoder_attention_heads": 2}),
+        (
+            trocr,
+            {
+                "encoder": {"qkv_bias": False, "hidden_act": "relu", "layer_norm_eps": 0.01},
+                "d_model": 16,
+                "decoder_attention_heads": 2,
+            },
+        ),
     ],
     ids=told,
 )
@@ -176,7 +183,7 @@ def test_a_missing_tensor_is_named(make, gone, tmp_path):
         (trocr, "decoder", "model_type", "bert", r"decoder.model_type, one of \['gpt2', 'trocr'\]; found 'bert'"),
         (trocr, "encoder", "model_type", "swin", r"encoder.model_type, one of \['deit', 'vit'\]; found 'swin'"),
         (trocr, "encoder", "model_type", GONE, "encoder.model_type"),
-        (trocr, "encoder", "hidden_act", "relu", "encoder.hidden_act"),
+        (trocr, "encoder", "hidden_act", "quick_gelu", "encoder.hidden_act"),
         (trocr, "encoder", "image_size", [12, 12], "encoder.image_size in config.json to be a positive integer"),
         (trocr, "encoder", "mystery", 3, "encoder.mystery: 3"),
         (trocr, "decoder", "mystery", 3, "decoder.mystery: 3"),
