@@ -28,7 +28,6 @@ def environment_from(inherited: Mapping[str, str], libraries: Sequence[Path]) ->
         # The stub is started by a shell, which a caller's own PATH may lack.
         "PATH": _front([str(Path(sys.executable).parent), *filter(None, [inherited.get("PATH")])], os.defpath),
         "PYTHONPATH": _front([str(CHECKOUT)], inherited.get("PYTHONPATH", "")),
-        "ORT_DISABLE_TELEMETRY": "1",
         "OMP_NUM_THREADS": inherited.get("OMP_NUM_THREADS", "1"),
     }
     return {**inherited, **{name: value for name, value in additions.items() if value}}

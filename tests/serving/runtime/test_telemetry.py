@@ -10,15 +10,15 @@ from tests.conftest import ROOT
 
 RUN = """
 import sys
-from pathlib import Path
 import {first}
 import onnxruntime
 onnxruntime.InferenceSession(sys.argv[1])
+from attendant.errors import MachineError
+from serving.runtime.openvino.runner import _openvino
 try:
-    from serving.runtime.openvino.runner import _openvino
     _openvino().Core()
-except Exception as error:
-    assert "pip install" in str(error), error
+except MachineError:
+    print("it is not installed")
 assert not sys.modules.get("openvino_telemetry")
 """
 

@@ -23,7 +23,9 @@ def deit(folder, kind=WITH_TEACHER, **settings):
 
 @pytest.mark.planted
 @both_precisions
-@pytest.mark.parametrize("settings", [{}, {"layer_norm_eps": 0.01, "patch_size": 3}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{}, {"layer_norm_eps": 0.01, "patch_size": 3}, {"qkv_bias": False, "hidden_act": "relu"}], ids=str
+)
 def test_an_imported_deit_computes_what_transformers_does(settings, dtype, tmp_path):
     folder = deit(tmp_path / "theirs", **settings)
     assert_same(imported(folder), WITH_TEACHER, folder, seeing(), dtype, INDIFFERENT)

@@ -102,12 +102,14 @@ class StoppedByTurns(ProcessRecord):
 
     @property
     def is_stopped(self):
-        before = self.switches
+        before, until_s = self.switches, time.monotonic() + 30.0
         os.kill(self.pid, signal.SIGCONT)
         while self.switches == before:
+            assert time.monotonic() < until_s, "it goes on"
             time.sleep(0.001)
         os.kill(self.pid, signal.SIGSTOP)
         while not ProcessRecord.is_stopped.fget(self):
+            assert time.monotonic() < until_s, "it stops"
             time.sleep(0.001)
         return True
 

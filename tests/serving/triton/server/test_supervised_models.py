@@ -11,6 +11,7 @@ import pytest
 import tritonclient.grpc as triton
 
 from serving.triton.server import process
+from serving.triton.server.shared_memory import DIRECTORY
 from serving.triton.server.workers import server_of, workers_of
 from tests.serving.triton.server import sample_models
 from tests.serving.triton.server.test_supervisor import PATIENCE_S, doubles, supervised, until
@@ -78,6 +79,23 @@ def test_a_model_whose_worker_is_killed_as_it_is_born_is_back_soon(settings, cap
             await asyncio.sleep(0.05)
             reported += capsys.readouterr().err
         assert doubles(triton.InferenceServerClient(servers[-1].endpoints.grpc))
+
+    supervised(settings, scenario)
+
+
+def test_no_other_user_may_read_the_shared_memory_of_a_model_also_once_it_was_started_anew(settings):
+    async def scenario(servers, lacks):
+        def modes(dead):
+            with contextlib.suppress(FileNotFoundError):  # of one that is being born
+                living = [one for one in workers_of(servers[0].group) if one.pid != dead]
+                return [(DIRECTORY / one.region).stat().st_mode & 0o777 for one in living]
+
+        await until(lambda: servers)
+        workers = workers_of(servers[0].group)
+        assert workers and modes(dead=None) == [0o600] * len(workers)
+        (worker,) = [one for one in workers if one.model == "double"]
+        worker.kill()
+        await until(lambda: modes(dead=worker.pid) == [0o600] * len(workers))
 
     supervised(settings, scenario)
 
