@@ -40,7 +40,7 @@ def print_report(summary: Summary, console: Console | None = None, exploratory: 
     if not validity.valid and exploratory:
         colour, verdict = "yellow", "EXPLORATORY: for a look, not to be quoted"
     elif not validity.valid:
-        colour, verdict = "red", "INVALID: do not quote these figures"
+        colour, verdict = "red", "INVALID: do not quote these figures; --exploratory accepts them for a look"
     lines = [f"[bold {colour}]{verdict}[/]"]
     lines += [f"[{colour}]✗[/] {_shown(reason.message)}" for reason in validity.reasons]
     lines += [f"[dim]· {_shown(remark)}[/]" for remark in validity.remarks]

@@ -41,7 +41,7 @@ def print_tuning(tuning: Tuning, artefact: str) -> None:
     console = console if console.is_terminal else Console(highlight=False, width=_WIDTH)
     table = Table(title=_GOALS[tuning.task.goal], title_justify="left", box=box.SIMPLE_HEAD)
     for head in _HEADS:
-        table.add_column(head, justify="right" if head else "left")
+        table.add_column(head, justify="right" if head else "left", no_wrap=not head)
     best = tuning.best
     shown = [trial for trial in tuning.trials if trial.measured] or list(tuning.trials[:5])
     for trial in shown:

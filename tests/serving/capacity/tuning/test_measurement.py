@@ -1,13 +1,18 @@
 """A way to serve on a real Triton: its figure, or why there is none."""
 
+from pathlib import Path
+
 import pytest
 
 from clients.load.analysis.slo import parse_objectives
+from clients.load.arrivals import Constant
 from serving.capacity.demand import Demand
 from serving.capacity.lengths import ConstantLength
+from serving.capacity.profiling.requests import create_scenario
 from serving.capacity.tuning.measurement import Bench
 from serving.capacity.tuning.prediction import TuningTask
 from serving.capacity.tuning.search_space import Candidate
+from tests.clients.load.simulated import records, run_of
 
 
 def bench(artefact, goal, objectives="", duration_s=3.0):
@@ -36,3 +41,19 @@ def test_a_rate_is_that_of_slots_which_are_always_full_or_the_highest_within_obj
     within = bench(language_model, "throughput", "latency p95 < 5 s", 2.0).measure(Candidate(), 60.0, "within")
     assert within.problem or within.value >= 0.4 * 60
     assert within.problem or within.remark or within.interval[0] < within.interval[1]
+
+
+def test_a_rate_at_which_the_generator_was_late_is_too_high_for_this_machine(monkeypatch):
+    asked = []
+
+    def run(scenario, title, keep_interrupted):
+        rate = scenario.arrivals.rate
+        asked.append(rate)
+        return run_of(records(rate=rate, count=200, service_s=0.001, lag_s=0.03 if rate > 30 else 0.0))
+
+    monkeypatch.setattr("serving.capacity.tuning.measurement.run_with_progress", run)
+    arrivals = Constant(rate=1.0)
+    scenario = create_scenario("127.0.0.1:1", "lm", Path("lm.jsonl"), arrivals, warmup_s=1.0, duration_s=3.0)
+    found = bench(Path("lm"), "throughput", "latency p95 < 5 s")._search(scenario, 200.0)
+    assert asked[0] == pytest.approx(80.0) and max(asked) < 81, "nothing higher is asked for"
+    assert 0.25 * 0.4 * 200 <= found.value <= 30 and "the generator was the limit" in found.remark

@@ -87,6 +87,13 @@ def test_a_gain_that_runs_cannot_tell_leaves_the_defaults():
     assert found.best.candidate == DEFAULTS and "as good as any other" in lines(found)
 
 
+def test_what_is_said_of_a_candidate_stands_in_one_line(capsys):
+    no = Measured(value=None, problem="the generator was the limit")
+    found = tune(task(), SPACE, rows, as_simulated(task(), slots_16=no, slots_32=no), finalists=1)
+    print_tuning(found, "build/lm")
+    assert "the defaults, INVALID" in capsys.readouterr().out
+
+
 @pytest.mark.planted
 def test_where_simulation_and_measurement_disagree_it_is_said():
     slow = Measured(value=0.5 * predict(task(), DEFAULTS, rows(1)))
