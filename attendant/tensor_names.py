@@ -34,6 +34,7 @@ CANDIDATE = "sequence_index"
 LOG_PROBS = "output_log_probs"
 TOP_IDS, TOP_LOG_PROBS = "top_ids", "top_log_probs"
 TOKEN_BYTES, TOP_BYTES = "token_bytes", "top_token_bytes"  # of the tokens whose log-probabilities are said
+TEXT_OFFSETS = "text_offset"  # of each of these tokens, in characters of the text of the whole answer
 PROMPT_TOKENS = "num_prompt_tokens"  # of a response: how many of its tokens are the prompt's, in front
 SCORE = "cum_log_probs"
 INPUT_TOKENS, OUTPUT_TOKENS = "num_input_tokens", "num_output_tokens"
@@ -57,6 +58,7 @@ TEXT_RESPONSE = (
     TensorSpec(name=TOP_LOG_PROBS, dtype="float32", axes=("tokens", "top")),
     TensorSpec(name=TOKEN_BYTES, dtype="string", axes=("tokens",)),
     TensorSpec(name=TOP_BYTES, dtype="string", axes=("tokens", "top")),
+    TensorSpec(name=TEXT_OFFSETS, dtype="int32", axes=("tokens",)),
     TensorSpec(name=PROMPT_TOKENS, dtype="int32", axes=(1,)),
     TensorSpec(name=SCORE, dtype="float32", axes=(1,)),
     TensorSpec(name=INPUT_TOKENS, dtype="int32", axes=(1,)),

@@ -25,6 +25,7 @@ from attendant.tensor_names import (
     PROMPT_TOKENS,
     SCORE,
     SOURCE_TEXTS,
+    TEXT_OFFSETS,
     TEXT_OUTPUT,
     TOKEN_BYTES,
     TOKEN_TEXTS,
@@ -53,6 +54,8 @@ class Delta:
         top_logprobs: for each token the most probable ones, if asked for.
         token_bytes: what each token stands for, with log-probabilities, as far as the server says it.
         top_bytes: the same of the most probable ones.
+        text_offsets: how many characters of the answer, and of its prompt if that is asked for, stand before each
+            token, with log-probabilities, as far as the server says it.
         prompt_tokens: how many of the tokens, in front, are the prompt's; the first has a log-probability of NaN.
         score: of a beam, with the length penalty.
         input_tokens: how many tokens the input has, if asked for.
@@ -73,6 +76,7 @@ class Delta:
     top_logprobs: tuple[TopTokens, ...] = ()
     token_bytes: tuple[bytes, ...] = ()
     top_bytes: tuple[tuple[bytes, ...], ...] = ()
+    text_offsets: tuple[int, ...] = ()
     prompt_tokens: int = 0
     score: float | None = None
     input_tokens: int | None = None
@@ -115,6 +119,9 @@ class Delta:
             if TOKEN_BYTES in outputs
             else (),
             top_bytes=_read_top_bytes(outputs[TOP_BYTES], tops) if TOP_BYTES in outputs else (),
+            text_offsets=tuple(_read_row(outputs[TEXT_OFFSETS], "iu", length=len(token_ids)).tolist())
+            if TEXT_OFFSETS in outputs
+            else (),
             prompt_tokens=prompt_tokens,
             score=float(outputs[SCORE].reshape(-1)[0]) if SCORE in outputs else None,
             input_tokens=_read_count(outputs, INPUT_TOKENS),
@@ -140,7 +147,7 @@ class Answer:
         token_ids: without an end token.
         logprobs: of each token, if asked for.
         top_logprobs: for each token the most probable ones, if asked for.
-        token_bytes, top_bytes, prompt_tokens: as of a delta.
+        token_bytes, top_bytes, text_offsets, prompt_tokens: as of a delta.
         score: of a beam, with the length penalty.
         input_tokens: how many tokens the input has, if asked for.
         output_tokens: how many the answer has, if asked for.
@@ -155,6 +162,7 @@ class Answer:
     top_logprobs: tuple[TopTokens, ...] = ()
     token_bytes: tuple[bytes, ...] = ()
     top_bytes: tuple[tuple[bytes, ...], ...] = ()
+    text_offsets: tuple[int, ...] = ()
     prompt_tokens: int = 0
     score: float | None = None
     input_tokens: int | None = None
@@ -200,6 +208,7 @@ def _merge(deltas: list[Delta]) -> Answer:
         top_logprobs=tuple(top for delta in deltas for top in delta.top_logprobs),
         token_bytes=tuple(one for delta in deltas for one in delta.token_bytes),
         top_bytes=tuple(top for delta in deltas for top in delta.top_bytes),
+        text_offsets=tuple(one for delta in deltas for one in delta.text_offsets),
         prompt_tokens=sum(delta.prompt_tokens for delta in deltas),
         score=last.score,
         input_tokens=last.input_tokens,

@@ -169,6 +169,7 @@ def merge_outputs(outputs: list[RequestOutput]) -> RequestOutput:
         top_logprobs=tuple(top for output in outputs for top in output.top_logprobs),
         token_bytes=tuple(one for output in outputs for one in output.token_bytes),
         top_bytes=tuple(top for output in outputs for top in output.top_bytes),
+        text_offsets=tuple(one for output in outputs for one in output.text_offsets),
         prompt_tokens=sum(output.prompt_tokens for output in outputs),
         alignment=join_alignments([output.alignment for output in outputs if output.alignment is not None]),
         token_texts=tuple(text for output in outputs for text in output.token_texts),

@@ -25,6 +25,7 @@ class RequestOutput:
         top_logprobs: for each token the most probable ones, if requested.
         token_bytes: what each token stands for, with log-probabilities.
         top_bytes: the same of the most probable ones.
+        text_offsets: how many characters of the answer, and of its prompt if that is requested, stand before each.
         prompt_tokens: how many of the tokens, in front, are the prompt's.
         score: of a beam, with the length penalty.
         alignment: for each token the weights of the source's positions, float32 ``[T, S]``, or of all before it of a
@@ -44,6 +45,7 @@ class RequestOutput:
     top_logprobs: tuple[TokenLogprobs, ...] = ()
     token_bytes: tuple[bytes, ...] = ()
     top_bytes: tuple[tuple[bytes, ...], ...] = ()
+    text_offsets: tuple[int, ...] = ()
     prompt_tokens: int = 0
     score: float | None = None
     alignment: Array | None = None

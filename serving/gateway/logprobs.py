@@ -4,20 +4,17 @@ from collections.abc import Sequence
 from math import isnan
 from typing import Any
 
-import numpy as np
-
 from clients.answer import Answer, Delta
 
 LOGPROB_VALUES = 4
 """A chat's log-probability is an object of a text, a number and a list of bytes."""
 
 
-def completion_logprobs(answer: Delta | Answer, begin: int, in_ids: bool) -> dict[str, Any]:
+def completion_logprobs(answer: Delta | Answer, in_ids: bool) -> dict[str, Any]:
     """Those of ``/v1/completions``: lists, and for each token a dictionary of the most probable ones and itself.
 
     Args:
         answer: or a part of one.
-        begin: how many characters of the answer stand before it.
         in_ids: whether tokens are called by their numbers, as ``token_id:5``.
     """
     names = [_name(token, piece, in_ids) for token, piece in _pieces(answer)]
@@ -34,7 +31,7 @@ def completion_logprobs(answer: Delta | Answer, begin: int, in_ids: bool) -> dic
         "tokens": names,
         "token_logprobs": [None if isnan(value) else value for value in answer.logprobs],
         "top_logprobs": tops or None,
-        "text_offset": _offsets(answer, begin),
+        "text_offset": list(answer.text_offsets) or None,  # an older server does not say it
     }
 
 
@@ -83,19 +80,3 @@ def _pieces(answer: Delta | Answer) -> list[tuple[int, bytes | None]]:
 
 def _top_bytes(answer: Delta | Answer, place: int) -> Sequence[bytes | None]:
     return answer.top_bytes[place] if answer.top_bytes else (None,) * len(answer.top_logprobs[place])
-
-
-def _offsets(answer: Delta | Answer, begin: int) -> list[int] | None:
-    # A part of an answer that has none of the prompt may hold its text back until the next: there the tokens themselves
-    # are the text. Special tokens, which no text says, and a blank that is cut off at its beginning, move nothing.
-    if len(answer.token_bytes) < len(answer.token_ids):
-        return None
-    is_said = isinstance(answer, Answer) or answer.prompt_tokens
-    text = answer.text.encode() if is_said else b"".join(answer.token_bytes)
-    begins = np.frombuffer(text, np.uint8) & 0xC0 != 0x80  # of characters, in UTF-8
-    characters, at, offsets = [0, *begins.cumsum().tolist()], 0, list[int]()
-    for piece in answer.token_bytes:
-        within = at < len(text) and not begins[at]
-        offsets.append(begin + characters[at] - within)
-        at += next((len(said) for said in (piece, piece.lstrip(b" ")) if text.startswith(said, at)), 0)
-    return offsets

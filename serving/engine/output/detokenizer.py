@@ -7,8 +7,11 @@ Source: D. E. Knuth, J. H. Morris, V. R. Pratt, "Fast pattern matching in string
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from codecs import getincrementaldecoder
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from attendant.no_tokenizer import NoTokenizer
 from attendant.sampling_params import SamplingParams
@@ -31,6 +34,7 @@ class IncrementalDetokenizer:
         self._tokenizer = tokenizer
         self._window: list[int] = []
         self._emitted = 0  # how many tokens of the window have been emitted
+        self._length = self._offset = 0  # of the text that was emitted, in characters; what offset last said
 
     def add(self, token: int) -> str:
         """What one more token adds; empty while the text ends within a character."""
@@ -42,7 +46,20 @@ class IncrementalDetokenizer:
         if held < LONGEST_RUN and token in self._tokenizer.byte_tokens:
             return ""
         self._window, self._emitted = self._window[self._emitted :], len(self._window) - self._emitted
+        self._length += len(new)
         return new
+
+    def offset(self) -> int:
+        """How many characters have come, emitted or not, but for one that has only begun: the next token may end it."""
+        held = self._window[self._emitted :]
+        text = self.rest() if held else ""
+        if text.endswith(_HALF_A_CHARACTER):
+            utf8 = getincrementaldecoder("utf-8")("replace")
+            utf8.decode(b"".join(map(self._tokenizer.token_bytes, held)))
+            begun = len(utf8.getstate()[0])  # bytes: single ones are each a character as long as they are none
+            text = text[: len(text) - (begun if held[-1] in self._tokenizer.byte_tokens else min(begun, 1))]
+        self._offset = max(self._offset, self._length + len(text))  # a byte can spoil characters before it
+        return self._offset
 
     def rest(self) -> str:
         """What was held back, as far as it can be read."""
@@ -102,6 +119,16 @@ class _Match:
         return length + (self.text[length] == character)
 
 
+def _places(text: str, pieces: Sequence[bytes]) -> Iterator[int]:
+    # Special tokens, which no text says, and a blank that is cut off at its beginning, move nothing.
+    said = text.encode()
+    begins = np.frombuffer(said, np.uint8) & 0xC0 != 0x80  # of characters, in UTF-8
+    characters, at = [0, *begins.cumsum().tolist()], 0
+    for piece in pieces:
+        yield characters[at] - (at < len(said) and not begins[at])
+        at += next((len(one) for one in (piece, piece.lstrip(b" ")) if said.startswith(one, at)), 0)
+
+
 class OutputBuilder:
     """The text of one answer as its tokens come."""
 
@@ -109,7 +136,7 @@ class OutputBuilder:
         self._text = IncrementalDetokenizer(tokenizer)
         self._stop = StopText(options.stop) if options.stop else None
         self._tokenizer, self._options, self._candidate = tokenizer, options, candidate
-        self._count = 0
+        self._count, self._begin = 0, 0  # tokens of the answer; characters of the prompt before it
         self._spells = options.logprobs and not isinstance(tokenizer, NoTokenizer)
 
     @property
@@ -119,11 +146,12 @@ class OutputBuilder:
     def add(self, choice: SampledToken, alignment: Array | None) -> RequestOutput:
         """The output of one more token."""
         self._count += 1
+        said = self.end(choice)
         text = self._text.add(choice.token)
         if self._stop is not None and self._count > self._options.min_tokens:
             text = self._stop.add(text)
         return replace(
-            self.end(choice),
+            said,
             text=text,
             alignment=None if alignment is None else alignment[None],
             token_texts=() if alignment is None else (text,),
@@ -138,6 +166,7 @@ class OutputBuilder:
             logprobs=(choice.logprob,) if self._options.logprobs else (),
             top_logprobs=(choice.top,) if self._options.top_logprobs else (),
             token_bytes=self._bytes_of([choice.token]),
+            text_offsets=(self._begin + self._text.offset(),) if self._spells else (),
             top_bytes=self._bytes_of_tops([choice.top]),
         )
 
@@ -148,6 +177,8 @@ class OutputBuilder:
             text: of the prompt.
             scored: its tokens.
         """
+        self._begin = len(text)
+        token_bytes = self._bytes_of(one.token for one in scored)
         unknown = ((-1, math.nan),) * self._options.top_logprobs
         tops = tuple(one.top if place else unknown for place, one in enumerate(scored))
         return RequestOutput(
@@ -156,7 +187,8 @@ class OutputBuilder:
             candidate=self._candidate,
             logprobs=tuple(one.logprob for one in scored),
             top_logprobs=tops if self._options.top_logprobs else (),
-            token_bytes=self._bytes_of(one.token for one in scored),
+            token_bytes=token_bytes,
+            text_offsets=tuple(_places(text, token_bytes)) if self._spells else (),
             top_bytes=self._bytes_of_tops(tops),
             prompt_tokens=len(scored),
         )

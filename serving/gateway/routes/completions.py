@@ -1,7 +1,6 @@
 """``POST /v1/completions``: continue prompts, as OpenAI's API has it."""
 
 import time
-from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -69,12 +68,11 @@ async def _events(
     usage: TokenUsage,
     in_ids: bool,
 ) -> AsyncGenerator[bytes, None]:
-    answers, said = body.n or 1, defaultdict[int, int](int)
+    answers = body.n or 1
     try:
         async for number, delta in deltas:
             index = number * answers + delta.candidate
-            yield event({**head, "choices": [_choice(index, delta, body, in_ids, said[index])]})
-            said[index] += len(delta.text)
+            yield event({**head, "choices": [_choice(index, delta, body, in_ids)]})
         if body.counts_usage:
             yield event({**head, "choices": [], "usage": usage.to_json()})
     finally:
@@ -93,15 +91,13 @@ def _choices(read: list[list[Delta]], body: CompletionRequest, in_ids: bool) -> 
     return [_choice(index, answer, body, in_ids) for index, answer in enumerate(answers)]
 
 
-def _choice(
-    index: int, answer: Delta | Answer, body: CompletionRequest, in_ids: bool, begin: int = 0
-) -> dict[str, Any]:
+def _choice(index: int, answer: Delta | Answer, body: CompletionRequest, in_ids: bool) -> dict[str, Any]:
     token_ids = {"token_ids": list(answer.token_ids[answer.prompt_tokens :])} if in_ids else {}
     return {
         **token_ids,
         "index": index,
         "text": answer.text,
         "finish_reason": answer.finish_reason or None,
-        "logprobs": completion_logprobs(answer, begin, body.return_tokens_as_token_ids) if answer.logprobs else None,
+        "logprobs": completion_logprobs(answer, body.return_tokens_as_token_ids) if answer.logprobs else None,
         **alignment_to_json(answer),
     }

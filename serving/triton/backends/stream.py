@@ -27,6 +27,7 @@ from attendant.tensor_names import (
     SCORE,
     SOURCE_TEXTS,
     STREAM,
+    TEXT_OFFSETS,
     TEXT_OUTPUT,
     TOKEN_BYTES,
     TOKEN_TEXTS,
@@ -156,6 +157,8 @@ def create_response(output: RequestOutput, declared: Collection[str]) -> Any:
         tensors[TOKEN_BYTES] = np.array(output.token_bytes, dtype=object)
     if output.top_bytes:
         tensors[TOP_BYTES] = np.array(output.top_bytes, dtype=object)
+    if output.text_offsets:
+        tensors[TEXT_OFFSETS] = np.array(output.text_offsets, dtype=np.int32)
     if output.prompt_tokens:
         tensors[PROMPT_TOKENS] = np.array([output.prompt_tokens], dtype=np.int32)
     if output.alignment is not None:

@@ -93,3 +93,28 @@ def test_an_aligned_token_says_what_it_adds_and_a_plain_one_does_not(tokenizer):
     pieces = [writer.add(SampledToken(token), weights_S) for token in (70, 71)]
     assert [piece.token_texts for piece in pieces] == [(piece.text,) for piece in pieces]
     assert writer.add(SampledToken(72), None).token_texts == writer.rest("stop", weights_S).token_texts == ()
+
+
+def placed(tokenizer, tokens):
+    writer = OutputBuilder(tokenizer, SamplingParams(logprobs=True), 0)
+    pieces = [writer.add(SampledToken(token), None) for token in tokens]
+    return [place for piece in pieces for place in piece.text_offsets]
+
+
+def test_a_token_says_where_its_text_begins_though_that_is_held_back(tokenizer):
+    offsets = placed(tokenizer, tokens_of(tokenizer, "a🙃b"))
+    assert offsets[:2] == [0, 1] and offsets[-1] == 2 and set(offsets[1:-1]) == {1}, "all of the second character"
+    _, *tail = tokens_of(tokenizer, "🙃")
+    offsets = placed(tokenizer, [*tail, *tokens_of(tokenizer, "bc")])
+    assert offsets == list(range(len(tail) + 2)), "bytes that are no character stand as one each"
+
+
+def test_places_of_an_answer_count_from_its_prompt(tokenizer):
+    writer = OutputBuilder(tokenizer, SamplingParams(logprobs=True), 0)
+    start, *prompt = tokenizer.encode("a🙃 b", 99)
+    scored = [SampledToken(token) for token in (start, *prompt)]
+    said = writer.prompt("a🙃 b", scored)
+    assert len(said.text_offsets) == len(scored) and said.text_offsets[:3] == (0, 0, 1)
+    assert writer.add(SampledToken(tokens_of(tokenizer, "c")[0]), None).text_offsets == (4,)
+    plain = OutputBuilder(tokenizer, SamplingParams(), 0)
+    assert plain.prompt("a🙃 b", scored).text_offsets == () == plain.add(scored[1], None).text_offsets

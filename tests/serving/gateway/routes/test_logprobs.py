@@ -20,6 +20,7 @@ PROMPTED = delta(
     top_log_probs=floats([[[value, -3.0] for value in VALUES]]),
     token_bytes=raw([[*PIECES]]),
     top_token_bytes=raw([[[piece, b"x"] for piece in PIECES]]),
+    text_offset=integers([[0, 0, 0, 1]]),
     num_prompt_tokens=integers([[3]]),
     num_input_tokens=integers([[3]]),
     num_output_tokens=integers([[1]]),
@@ -51,9 +52,8 @@ def test_a_completion_says_them_by_the_texts_of_tokens_with_their_places():
 
 def test_a_streams_places_are_those_of_the_whole_answer():
     first = {name: value for name, value in PROMPTED.items() if not name.startswith("top")}
-    last = delta(
-        " c", 6, output_log_probs=floats([[-1.0]]), token_bytes=raw([[b" c"]]), num_output_tokens=integers([[1]])
-    )
+    said = {"output_log_probs": floats([[-1.0]]), "token_bytes": raw([[b" c"]]), "text_offset": integers([[3]])}
+    last = delta(" c", 6, **said, num_output_tokens=integers([[1]]))
     asked = {"prompt": "€", "echo": True, "logprobs": 0}
     deltas = [{**first, "finish_reason": texts("")}, last]
     events = ask("/v1/completions", deltas, stream=True, **asked)
@@ -69,11 +69,12 @@ def test_the_token_itself_is_among_the_most_probable_ones():
 
 
 def test_numbers_stand_for_tokens_where_that_is_asked_for_or_the_server_says_no_texts():
-    old = {name: value for name, value in PROMPTED.items() if "bytes" not in name}
+    old = {name: value for name, value in PROMPTED.items() if "bytes" not in name and name != "text_offset"}
     for deltas, more in (([PROMPTED], {"return_tokens_as_token_ids": True}), ([old], {})):
         found = ask("/v1/completions", deltas, prompt="€", echo=True, logprobs=2, **more)["choices"][0]["logprobs"]
         assert found["tokens"] == ["token_id:0", "token_id:7", "token_id:8", "token_id:5"]
         assert found["top_logprobs"][1] == {"token_id:7": -0.5, "token_id:9": -3.0}
+        assert found["text_offset"] == ([0, 0, 0, 1] if more else None)
 
 
 def test_a_chat_says_them_with_their_bytes():
