@@ -46,11 +46,13 @@ class CanaryResult:
     Attributes:
         found: the answer, or what its engine does instead.
         right: whether that is well.
+        answered: whether it is an answer to the example; else it is what the engine does.
         stalled_s: how long the present step of its engine has taken so far, in seconds.
     """
 
     found: str
     right: bool
+    answered: bool = True
     stalled_s: float = 0.0
 
 
@@ -100,12 +102,12 @@ async def _check_engine(client: TritonClient, model: ServedModel) -> CanaryResul
         return None
     health = await engine_health(client, model)
     if health.loading:
-        return CanaryResult(found="its engine is being started anew", right=False)
+        return CanaryResult(found="its engine is being started anew", right=False, answered=False)
     if not health.alive or health.stalled_s > STALLED_S:
         found = f"a step of {health.stalled_s:.0f} s" if health.alive else "no thread that decodes"
-        return CanaryResult(found=found, right=False, stalled_s=health.stalled_s)
+        return CanaryResult(found=found, right=False, answered=False, stalled_s=health.stalled_s)
     found = f"at work: {health.running} requests run, {health.waiting} wait"
-    return CanaryResult(found=found, right=True, stalled_s=health.stalled_s) if health.busy else None
+    return CanaryResult(found=found, right=True, answered=False, stalled_s=health.stalled_s) if health.busy else None
 
 
 async def check_text(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> CanaryResult:

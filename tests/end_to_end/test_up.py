@@ -19,6 +19,7 @@ import pytest
 from attendant.errors import LostError, ServerError, UnfinishedError, UnknownNameError
 from attendant.sampling_params import SamplingParams
 from clients.generate import Generator
+from clients.translate import Translator
 from clients.triton_client import TritonClient
 from serving.gateway.middleware.keys import new_key
 from serving.triton.server.ports import free_ports
@@ -180,6 +181,33 @@ def test_a_model_that_cannot_be_loaded_or_answers_wrongly_is_not_served_and_the_
     with up(repository=crowded) as (process, _):
         assert process.stdout.readline() == f"every model answered its example: {DATES}\n"
         assert "from 1 to 1024 threads; found '100000'" in process.stdout.readline()
+
+
+@pytest.mark.planted
+def test_a_model_that_answers_wrongly_is_asked_by_nobody_until_its_files_change(repository_of_two, tmp_path):
+    copy = tmp_path / "model_repository"
+    subprocess.run(["cp", "-r", str(repository_of_two), str(copy)], check=True)
+    config = copy / "dates-transformer/config.pbtxt"
+    right = config.read_text()
+    config.write_text(right.replace("1997-03-03", "2001-01-01"))
+
+    async def answered(address, within_s):
+        """Whether the wrong model ever answers, asked without a pause."""
+        until = time.monotonic() + within_s
+        async with TritonClient(address, timeout_s=PATIENCE_S) as client:
+            while time.monotonic() < until:
+                with contextlib.suppress(ServerError, UnknownNameError):
+                    translator = await Translator.find(client, DATES)
+                    return await translator.translate("3 March 1997")
+                await asyncio.sleep(0.005)
+        return None
+
+    with up(repository=copy) as (process, grpc):
+        assert DIGITS in process.stdout.readline() and DATES in process.stdout.readline()
+        address = f"127.0.0.1:{grpc}"
+        assert asyncio.run(answered(address, 5.0)) is None
+        config.write_text(right)
+        assert asyncio.run(answered(address, PATIENCE_S)) == "1997-03-03"
 
 
 def test_a_server_none_of_whose_models_can_be_served_ends_with_what_is_wrong(repository_of_two, tmp_path):

@@ -19,6 +19,7 @@ from clients.triton_client import TritonClient
 from serving.backoff import Backoff
 from serving.processes import AT_WORK, HANG_S, LONGEST_STEP_S, WorkMeter
 from serving.triton.server.workers import Worker, workers_of
+from serving.triton.server.wrong_models import WrongModels
 
 TICK_S = 0.2
 SHORT_TICK_S = 0.05
@@ -35,6 +36,8 @@ CANARY_SHARE = 0.05
 """Of a processor, that such examples may use."""
 BIRTH_S = 4.0
 """How long a model that is being loaded may have no worker."""
+LOOK_S = 1.0
+"""Between two looks at the files of a model that answered wrongly."""
 FAILURES = 2
 """Wrong answers in a row after which a model is loaded anew: one may be a machine that was busy."""
 Result = TypeVar("Result")
@@ -64,10 +67,18 @@ class ModelWatch:
         loading: whether it is being loaded: Triton answers no question about itself meanwhile.
         stuck: whether this server will never load it: tritonserver 2.51 waits without end for a worker that died as it
             was loaded.
+        is_wrong: whether it answered its example wrongly when it was last loaded.
     """
 
     def __init__(
-        self, name: str, group: int, client: TritonClient, report: Report, pulse: ServerPulse, due_s: float = -inf
+        self,
+        name: str,
+        group: int,
+        client: TritonClient,
+        report: Report,
+        pulse: ServerPulse,
+        wrong: WrongModels,
+        due_s: float = -inf,
     ) -> None:
         """Begin with the workers that there are.
 
@@ -77,11 +88,12 @@ class ModelWatch:
             client: of the server, which may load its models; its time-out is the longest that loading takes.
             report: takes a line about what happens.
             pulse: of the server.
+            wrong: the models that are not to be loaded again at once.
             due_s: when it may be loaded, by the monotonic clock.
         """
-        self.name, self.reason, self.loading, self.stuck = name, "", False, False
+        self.name, self.reason, self.loading, self.stuck, self.is_wrong = name, "", False, False, False
         self._group, self._client, self._report = group, client, report
-        self._pulse, self._backoff, self._due_s = pulse, Backoff(), due_s
+        self._pulse, self._backoff, self._wrong, self._due_s = pulse, Backoff(), wrong, due_s
         self.away_s = inf
         self._served: ServedModel | None = None
         self._workers, self._meter = list[Worker](), WorkMeter()
@@ -91,7 +103,8 @@ class ModelWatch:
         self._stopped = dict[int, float]()
 
     async def check(self) -> None:
-        """Let the model answer its example; :attr:`reason` says what is wrong."""
+        """Let the model answer its example; :attr:`reason` says what is wrong. After a wrong answer it is unloaded."""
+        self.is_wrong = False
         try:
             if reason := (await self._client.failed_models()).get(self.name):
                 raise ServerError(f"the model {self.name!r}, loaded", reason, "mend it", message=reason)
@@ -103,6 +116,11 @@ class ModelWatch:
                 self.reason = "it does not answer its example"
         except AttendantError as error:
             self.reason = " ".join(str(error).split())
+        if self.is_wrong:
+            self._wrong.count(self.name)
+            await self._unload()
+        elif not self.reason:
+            self._wrong.forget(self.name)
 
     async def watch(self, pause_s: float) -> Never:
         """Look at the model again and again, and load it anew where that is needed.
@@ -156,6 +174,7 @@ class ModelWatch:
         wrong = ""
         try:
             verdict = await (self._ask_engine() if self._served.says_health else self._ask(self._example()))
+            self.is_wrong = verdict is not None and verdict.answered and not verdict.right
             if verdict is not None and not verdict.right:
                 wrong = f"expected the right answer to its example; found {verdict.found}"
         except HangError:
@@ -260,13 +279,21 @@ class ModelWatch:
         self.stuck = False
         loading.result()
 
+    async def _unload(self) -> None:
+        with suppress(AttendantError):  # no answer is better than a wrong one
+            await self._client.unload(self.name)
+
     async def _restart(self) -> None:
         self.away_s, reported = time.monotonic(), ""
         while self.reason:
             if self.reason != reported:
-                self._report(f"{self.name} is loaded anew: {self.reason}")
+                pause_s = self._wrong.pause_s(self.name)
+                when = f" once its files change, or in {pause_s:.0f} s" if pause_s else ""
+                self._report(f"{self.name} is loaded anew{when}: {self.reason}")
                 reported = self.reason
-            await asyncio.sleep(max(self._backoff.pause_after_failure(), self._due_s - time.monotonic()))
+            due_s = max(time.monotonic() + self._backoff.pause_after_failure(), self._due_s)
+            while (pause_s := max(due_s - time.monotonic(), self._wrong.pause_s(self.name))) > 0:
+                await asyncio.sleep(min(pause_s, LOOK_S))
             for worker in workers_of(self._group):
                 if worker.model == self.name:
                     worker.kill()
@@ -277,8 +304,7 @@ class ModelWatch:
                 await self.check()
             finally:
                 self.loading = False
-            if self.reason:
-                with suppress(AttendantError):
-                    await self._client.unload(self.name)  # no answer is better than a wrong one
+            if self.reason and not self.is_wrong:
+                await self._unload()
         self._unanswered, self._silent_s, self._still_s, self._stopped_s = False, 0.0, 0.0, 0.0
         self._report(f"{self.name} answers again, after {time.monotonic() - self.away_s:.1f} s")

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from attendant.errors import AttendantError, ServerError
+from attendant.errors import AttendantError, OutputError, ServerError
 from clients.admin_key import AdminKey
 from clients.tls import Tls
 from clients.triton_client import TritonClient
@@ -37,6 +37,7 @@ from serving.triton.server.workspace import (
     new_workspace,
     remove_dead_environments,
     remove_dead_workspaces,
+    workspace_prefix,
 )
 
 LogChoice = Literal["file", "terminal"]
@@ -96,6 +97,11 @@ class TritonServer:
         return self._given_installation or find_installation()
 
     @property
+    def repository(self) -> Path:
+        """Whose models it serves."""
+        return self._settings.repository
+
+    @property
     def log(self) -> Path | None:
         """All that the server and its models print, kept after a failure; None before the start."""
         return None if self._workspace is None else log_path(self._workspace)
@@ -123,6 +129,7 @@ class TritonServer:
             MachineError: there is no tritonserver, or it lacks what it needs.
             ConfigError: a port is taken.
             ArtefactError: the repository lacks the models.
+            OutputError: the folder for temporary files cannot be written.
             ServerError: it was started before.
         """
         if self._guard is not None:
@@ -135,14 +142,19 @@ class TritonServer:
         remove_dead_regions()
         remove_dead_workspaces()
         remove_dead_environments()
-        self._workspace = new_workspace(self.name)
+        self._reaper = Reaper(workspace_prefix(self.name), self.regions)
+        try:
+            self._workspace = new_workspace(self.name)
+        except OutputError:
+            self._reaper.dismiss()
+            raise
         lay_out(installation, self._settings.repository, self._workspace)
         self._loaded_first = [name for name in self.models if name not in {*later, *gone}]
         command = command_line(
             self._settings, installation, self._workspace, self.name, self.regions, self._loaded_first, one_by_one
         )
         self._guard = launch(command, self.admin_key.secret, installation, self._workspace)
-        self._reaper = Reaper(self._guard.pid, self._workspace, self.regions)
+        self._reaper.watch(self._guard.pid)
         if self._log_choice == "terminal":
             self._following.enter_context(LogFollower(log_path(self._workspace)))
 

@@ -20,6 +20,7 @@ from serving.triton.server.process import CRASH_SIGNALS, TritonServer
 from serving.triton.server.resource_watch import ResourceBounds, wait_for_excess, wait_for_quiet
 from serving.triton.server.troubles import Troubles
 from serving.triton.server.workers import server_of
+from serving.triton.server.wrong_models import WrongModels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +62,14 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
     """
     backoff, first, before = Backoff(), True, tuple[str, ...]()
     stuck, harmful = Troubles(), Troubles()  # that died as they were loaded, and with which the server crashed or grew
+    wrong: WrongModels | None = None
     failed_before, suspects = list[TritonServer](), list[str]()
     try:
         while True:
             server = start()
+            wrong = wrong or WrongModels(server.repository)
             try:
-                server.start(later={*stuck, *harmful}, before=before, one_by_one=bool(suspects))
+                server.start(later={*stuck, *harmful, *wrong.names()}, before=before, one_by_one=bool(suspects))
                 before = server.models
                 await _wait_until_live(server, supervision.start_timeout_s)
                 async with TritonClient(
@@ -77,13 +80,13 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
                 ) as client:
                     pulse = ServerPulse()
                     watches = [
-                        ModelWatch(name, server.group or 0, client, _report, pulse, harmful.due_s(name))
+                        ModelWatch(name, server.group or 0, client, _report, pulse, wrong, harmful.due_s(name))
                         for name in server.models
                     ]
                     await asyncio.gather(*(watch.check() for watch in watches))
                     if first and all(watch.reason for watch in watches):  # as on a machine that is very busy
                         await asyncio.sleep(1.0)
-                        await asyncio.gather(*(watch.check() for watch in watches))
+                        await asyncio.gather(*(watch.check() for watch in watches if not watch.is_wrong))
                     crashed = "the server crashed, or grew too large, as it was loaded"
                     failed = {
                         watch.name: crashed if watch.name in harmful else watch.reason

@@ -16,20 +16,25 @@ PACKAGES = ("attendant", "models", "export", "serving", "clients")
 PYTHON_BACKEND_PARTS = ("libtriton_python.so", "triton_python_backend_utils.py")
 
 
+def workspace_prefix(name: str) -> Path:
+    """How the path of the folder of the server of this name begins."""
+    place = Path(tempfile.gettempdir())
+    return (place if is_plain(place) else PLACE) / f"{name}_"
+
+
 def new_workspace(name: str) -> Path:
     """A folder for the server of this name.
 
     Raises:
         OutputError: the folder for temporary files cannot be written.
     """
-    place = Path(tempfile.gettempdir())
-    place = place if is_plain(place) else PLACE
+    prefix = workspace_prefix(name)
     try:
-        place.mkdir(parents=True, exist_ok=True)  # somebody may have tidied it up while a server ran
-        return Path(tempfile.mkdtemp(prefix=f"{name}_", dir=place))
+        prefix.parent.mkdir(parents=True, exist_ok=True)  # somebody may have tidied it up while a server ran
+        return Path(tempfile.mkdtemp(prefix=prefix.name, dir=prefix.parent))
     except OSError as error:
         remedy = "name another by TMPDIR"
-        raise OutputError("a folder for temporary files", f"{place}: {error.strerror}", remedy) from error
+        raise OutputError("a folder for temporary files", f"{prefix.parent}: {error.strerror}", remedy) from error
 
 
 def is_plain(path: Path) -> bool:

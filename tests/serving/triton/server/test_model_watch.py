@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -20,6 +21,7 @@ from serving.processes import ProcessRecord, process_of
 from serving.triton.server import model_watch
 from serving.triton.server.model_watch import HangError, ModelWatch, ServerPulse
 from serving.triton.server.ports import free_ports
+from serving.triton.server.wrong_models import WrongModels
 
 BUSY = EngineHealth(alive=True, running=1, waiting=0, steps=1, stalled_s=0.0)
 SERVED = ServedModel(
@@ -58,7 +60,7 @@ def test_a_look_that_fails_by_a_mistake_of_ours_is_reported_and_the_watch_goes_o
     client, reports = OddClient(), list[str]()
 
     async def scenario() -> None:
-        watch = ModelWatch("odd", 0, client, reports.append, ServerPulse())
+        watch = ModelWatch("odd", 0, client, reports.append, ServerPulse(), WrongModels(Path("none")))
         await watch.check()
         assert watch.reason == ""
         client.odd, client.streams = True, 0
@@ -77,7 +79,7 @@ def unanswered_for(pulse, seconds):
 
     async def wait():
         async with TritonClient(f"127.0.0.1:{free_ports(1)[0]}") as client:
-            watch = ModelWatch("odd", 0, client, print, pulse)
+            watch = ModelWatch("odd", 0, client, print, pulse, WrongModels(Path("none")))
             watch._unanswered = True
             await asyncio.wait_for(watch._while_alive(asyncio.Event().wait()), seconds)
 
@@ -122,7 +124,7 @@ def test_a_worker_that_goes_on_between_two_looks_is_not_taken_for_stopped(kind, 
 
         async def wait():
             async with TritonClient(f"127.0.0.1:{free_ports(1)[0]}") as client:
-                watch = ModelWatch("odd", 0, client, print, ServerPulse())
+                watch = ModelWatch("odd", 0, client, print, ServerPulse(), WrongModels(Path("none")))
                 watch._workers = [kind(pid=record.pid, started=record.started)]
                 await asyncio.wait_for(watch._while_alive(asyncio.Event().wait()), 4 * model_watch.STOPPED_S)
 

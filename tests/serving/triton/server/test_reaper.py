@@ -15,7 +15,9 @@ from pathlib import Path
 from serving.triton.server.reaper import Reaper
 
 group = subprocess.Popen(["sleep", "600"], stdout=subprocess.DEVNULL, start_new_session=True)
-reaper = Reaper(group.pid, Path(sys.argv[1]), "no regions have this name")
+reaper = Reaper(Path(sys.argv[1]), "no regions have this name")
+if "unwatched" not in sys.argv:
+    reaper.watch(group.pid)
 if "ended" in sys.argv:
     reaper.group_has_ended()
 print(group.pid, flush=True)
@@ -40,6 +42,13 @@ def _becomes_true(condition, within_s: float = 60.0) -> bool:
 def test_what_a_killed_starter_leaves_goes(tmp_path: Path):
     group = _run(tmp_path / "left", "killed")
     assert _becomes_true(lambda: not living_members(group) and not (tmp_path / "left").exists())
+
+
+def test_so_does_the_folder_of_a_server_whose_starter_was_killed_before_it_began(tmp_path: Path):
+    group = _run(tmp_path / "left", "unwatched", "killed")
+    assert _becomes_true(lambda: not (tmp_path / "left").exists())
+    assert len(living_members(group)) == 1, "it never was the server's"
+    subprocess.run(["kill", str(group)], check=True)
 
 
 def test_so_it_does_where_no_tool_is_on_the_path(tmp_path: Path):

@@ -1,0 +1,55 @@
+"""Models that answered their examples wrongly: each is loaded again once its files have changed, or after a while."""
+
+import time
+from math import inf
+from pathlib import Path
+
+from serving.triton.server.troubles import Troubles
+
+MOST_FILES = 1000
+"""Of a model, whose times are looked at."""
+
+
+class WrongModels:
+    """What is known of the models of one repository, over all servers that serve it."""
+
+    def __init__(self, repository: Path) -> None:
+        self._repository = repository
+        self._times, self._files = Troubles(), dict[str, frozenset[tuple[str, int, int]]]()
+
+    def count(self, name: str) -> None:
+        """A model has answered its example wrongly."""
+        self._times.count(name)
+        self._files[name] = self._files_of(name)
+
+    def forget(self, name: str) -> None:
+        """It has answered rightly."""
+        self._times.pop(name, None)
+        self._files.pop(name, None)
+
+    def names(self) -> set[str]:
+        """The models that no server should begin with."""
+        return set(self._times)
+
+    def due_s(self, name: str) -> float:
+        """When it may be loaded again, by the monotonic clock: at once where its files are others now."""
+        if name not in self._times or self._files[name] != self._files_of(name):
+            return -inf
+        return self._times.due_s(name)
+
+    def pause_s(self, name: str) -> float:
+        """In how many seconds that is."""
+        return max(0.0, self.due_s(name) - time.monotonic())
+
+    def _files_of(self, name: str) -> frozenset[tuple[str, int, int]]:
+        found = set[tuple[str, int, int]]()
+        for place, path in enumerate((self._repository / name).glob("*/*")):
+            if place == MOST_FILES:
+                break
+            try:
+                state = path.stat()
+            except OSError:  # a link to nothing, or removed meanwhile
+                continue
+            if path.is_file():
+                found.add((str(path), state.st_mtime_ns, state.st_size))
+        return frozenset(found)
