@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 import threading
+import time
 import weakref
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -18,12 +19,14 @@ from typing import Any
 from attendant.errors import AttendantError, InputError, LostError
 from attendant.sampling_params import Structure
 from serving.engine.sampling.guide_grammar import byte_vocabulary, compile_guide
-from serving.processes import connection_of, receive, send, start_python
+from serving.processes import connection_of, process_fields, receive, send, start_python
 
 MOST_S = 0.5
 """Of a processor, to compile a guide."""
 MOST_BYTES = 64 << 20
 """That a compiled guide may take."""
+MOST_ASLEEP_S = 0.5
+"""For which it may wait for something: compiling never does."""
 LONGEST_S = 20.0
 """By the clock, of a machine that is busy."""
 ANSWER_S = LONGEST_S + 1.0
@@ -89,7 +92,19 @@ def serve_trials(descriptor: int) -> None:
                 with suppress(AttendantError):  # which compiling says again
                     compile_guide(vocabulary, guide).compute_bitmask()
                 os._exit(0)
-            send(connection, os.waitpid(child, 0)[1] == 0)
+            send(connection, _ends_well(child))
+
+
+def _ends_well(child: int) -> bool:
+    # A panic of llguidance whose backtrace finds no memory waits for ever, and uses no time that could end it.
+    pause_s, asleep_s = 0.001, 0.0
+    while not (ended := os.waitpid(child, os.WNOHANG))[0]:
+        time.sleep(pause_s)
+        asleep_s = asleep_s + pause_s if process_fields(child)[0] == "S" else 0.0
+        pause_s = min(2 * pause_s, 0.02)
+        if asleep_s > MOST_ASLEEP_S:
+            os.kill(child, signal.SIGKILL)
+    return ended[1] == 0
 
 
 def _bound_this_process() -> None:
