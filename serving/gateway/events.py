@@ -18,7 +18,8 @@ from serving.gateway.errors import body_of
 
 HEADERS_AFTER_S = 1.0
 """Longest wait for the first event: until then a failure still gets its own status."""
-ALIVE_S = 15.0
+ALIVE_S = 4.0
+"""Longest silence of a stream, as of one that waits in a model's queue: docs/failure-contract.md promises 5 s."""
 UNREAD_BYTES = 1 << 20
 """Most of a stream that waits for a client who reads more slowly than the model writes; more ends it."""
 DONE = b"data: [DONE]\n\n"

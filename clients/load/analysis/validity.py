@@ -19,7 +19,7 @@ _STALL_S = 0.5  # Triton's batcher sleeps so long when it misses a wake-up: fact
 _STALLED = 3
 _ABOVE_NEIGHBOURS = 4.0
 _FULL = 0.95
-_QUIETER = "let other programs end, keep a core for this one (taskset), or let it run on another machine than the server"
+_QUIETER = "let other programs end, keep a core for this one (taskset), or run it on another machine than the server"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,10 @@ _RECEIVED = re.compile(r"received_(\d+)")
 _CLASS_TOKEN = 0
 
 
+ALIGNED_TASKS = ("translate", "caption", "generate")
+"""Whose models can show what their tokens read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Map:
     """One map over an image.
@@ -55,8 +59,8 @@ class Map:
 
 def kinds_of(model: ServedModel) -> list[Kind]:
     """What can be shown of a model, the best first."""
-    if model.task != "classify":
-        return ["alignment"] if ALIGNMENT in model.outputs else []
+    if model.task != "classify":  # a custom model may call its outputs as it likes
+        return ["alignment"] if model.task in ALIGNED_TASKS and ALIGNMENT in model.outputs else []
     kinds: list[Kind] = [kind for kind in ("rollout", "attention") if kind in model.outputs]
     windows: list[Kind] = ["received"] if "received_1" in model.outputs else []
     return [*kinds, *windows, "occlusion"]

@@ -13,9 +13,9 @@ from serving.gateway.middleware.keys import Key, Keys
 from serving.gateway.middleware.quotas import Quotas
 from serving.gateway.settings import GatewaySettings
 
-COUNTED = ("/v1/", "/tokenize", "/detokenize")
-"""Where requests count for the limits of a key."""
-WITHOUT_TOKENS = ("/v1/models", "/v1/predict", "/tokenize", "/detokenize")
+UNCOUNTED = ("/metrics", "/livez", "/readyz", "/docs")
+"""Where requests count for no limit of a key."""
+WITHOUT_TOKENS = ("/v1/models", "/v1/predict", "/tokenize", "/detokenize", "/openapi.json")
 """Where they do so as requests alone."""
 OPEN = ("/", "/docs", "/livez", "/readyz")
 OPEN_FOLDER = "/playground/"
@@ -73,7 +73,7 @@ class Guard:
                 f"expected an API key in Authorization: Bearer …; found {found}; ask who runs this gateway for one"
             )
             raise RefusedError(401, message, None, {"WWW-Authenticate": "Bearer"})
-        if key is None or not path.startswith(COUNTED):
+        if key is None or path in UNCOUNTED or path == "/" or path.startswith(OPEN_FOLDER):
             return key, {}
         return key, self._quotas.admit(key, takes_tokens=not path.startswith(WITHOUT_TOKENS))
 

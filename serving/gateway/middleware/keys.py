@@ -26,6 +26,8 @@ from attendant.records import read_json, record_from_json, record_to_json
 
 PREFIX = "att-"
 KEY_BYTES = 32
+MOST_PERIOD_S, MOST_AMOUNT = 100 * 366 * 86_400, 10**15
+"""Of a limit."""
 OWNER_ALONE = 0o600
 OWNER_AND_READERS = 0o640
 LOG = logging.getLogger(__name__)
@@ -56,10 +58,14 @@ class Key:
             raise ConfigError("a printable name for the key", repr(self.name), "say whose it is with --name")
         for limit in (self.requests, self.tokens):
             try:
-                if limit and len(parse_many(limit)) > 1:
+                items = parse_many(limit) if limit else []
+                if len(items) > 1:
                     raise ValueError("several limits, of which one would be kept to")
+                if any(item.get_expiry() > MOST_PERIOD_S or item.amount > MOST_AMOUNT for item in items):
+                    raise ValueError("more than a clock or a counter holds")
             except ValueError as error:
-                raise ConfigError("a limit such as 600/minute", repr(limit), "correct it") from error
+                expected = "a limit such as 600/minute, of at most a hundred years"
+                raise ConfigError(expected, repr(limit[:80]), "correct it") from error
 
 
 class Keys:

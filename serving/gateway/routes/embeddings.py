@@ -1,5 +1,6 @@
 """``POST /v1/embeddings``: texts → vectors."""
 
+import asyncio
 import base64
 from typing import Any
 
@@ -7,10 +8,11 @@ import numpy as np
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from attendant.errors import InputError
+from attendant.errors import CancelledError, DeadlineError, InputError
 from clients.embed import TASK, Embedder
 from clients.served_model import ServedModel
 from clients.triton_client import Array
+from serving.gateway.answers import estimate_tokens
 from serving.gateway.bodies import JsonRoute
 from serving.gateway.gateway import Gateway, while_connected
 from serving.gateway.large_answers import json_response
@@ -33,7 +35,11 @@ async def embed(request: Request, body: EmbeddingRequest) -> Response:
     gateway = Gateway.of(request)
     usage = gateway.usage(request, body.model, body.input)
     await gateway.reserve_tokens(request, body.model, body.texts(), None)
-    vectors_BE, usage.prompt = await while_connected(request, gateway.pool.once(body.model, vectors))
+    try:
+        vectors_BE, usage.prompt = await while_connected(request, gateway.pool.once(body.model, vectors))
+    except (asyncio.CancelledError, CancelledError, DeadlineError):  # the server may have done the work, or goes on
+        usage.unanswered += sum(map(estimate_tokens, body.texts()))
+        raise
 
     if body.dimensions is not None:
         vectors_BE = _shorten(vectors_BE, body.dimensions)

@@ -5,6 +5,7 @@ from typing import Annotated, Any, get_args
 
 from pydantic import Field, create_model
 
+from attendant.errors import InputError
 from attendant.sampling_params import PARAMS, TYPES, SamplingParams
 from serving.gateway.schemas.base import StreamOptions, Strict
 from serving.gateway.schemas.structured_outputs import StructureFields
@@ -104,7 +105,10 @@ class DecodingFields(_Shared):  # type: ignore[misc]  # its fields are rows of a
         if self.temperature is None and shared.get("beam_width", 1) == 1:
             shared["temperature"] = OPENAI_TEMPERATURE
         stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
-        return SamplingParams(**shared, **self.structure(), **others, stop=stop, token_counts=counts)
+        structure = self.structure()
+        if twice := ", ".join(2 * [*structure.keys() & shared.keys()]):  # as regex and guided_regex
+            raise InputError("one structure of an answer", twice, "leave the others out", param="structured_outputs")
+        return SamplingParams(**shared, **structure, **others, stop=stop, token_counts=counts)
 
     @property
     def counts_usage(self) -> bool:

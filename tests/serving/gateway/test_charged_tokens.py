@@ -64,3 +64,25 @@ def test_an_explained_text_is_charged_with_its_prompt(tmp_path):
 
     left = asyncio.run(ask()).headers["RateLimit"]
     assert "num_input_tokens" in str(server.requests[-1].inputs) and '"tokens";r=982;' in left
+
+
+class SlowEmbedder(FakeTriton):
+    async def infer(self, request):
+        await asyncio.sleep(60)
+
+
+@pytest.mark.planted
+def test_texts_whose_vectors_are_given_up_are_charged_as_they_are_estimated(tmp_path):
+    server = SlowEmbedder(config_of("embedder", "embed", outputs=[("pooled", (4,))], max_batch=8))
+    key = new_key(tmp_path / "keys.json", "ann", tokens="1000/day")
+
+    async def ask():
+        async with gateway_of(server, keys=tmp_path / "keys.json", request_timeout_s=0.2) as client:
+            headers = {"Authorization": f"Bearer {key}"}
+            late = await client.post(
+                "/v1/embeddings", json={"model": "embedder", "input": ["a" * 400] * 5}, headers=headers
+            )
+            assert late.status_code == 408, late.text
+            return await client.get("/v1/models", headers=headers)
+
+    assert '"tokens";r=500;' in asyncio.run(ask()).headers["RateLimit"]

@@ -1,5 +1,7 @@
 """What requests call the options of decoding."""
 
+import json
+
 import pytest
 from pydantic import ValidationError
 
@@ -101,6 +103,14 @@ def test_a_structure_is_said_as_vllm_and_openai_say_it(sent, param):
 def test_of_several_structures_none_is_passed_over():
     sent = {"guided_choice": ["a"], "structured_outputs": {"grammar": "start: /b/"}}
     with pytest.raises(InputError, match="one structure of an answer; found grammar, grammar"):
+        CompletionRequest.model_validate(ASKED | sent).sampling_params(counts=False)
+
+
+@pytest.mark.parametrize("own", ["regex", "grammar"])
+@pytest.mark.parametrize("theirs", [{"guided_{}": "start: /b/"}, {"structured_outputs": {"{}": "start: /b/"}}])
+def test_nor_where_one_is_said_by_our_name(own, theirs):
+    sent = json.loads(json.dumps({own: "start: /a/", **theirs}).replace("{}", own))
+    with pytest.raises(InputError, match=f"one structure of an answer; found {own}, {own}"):
         CompletionRequest.model_validate(ASKED | sent).sampling_params(counts=False)
 
 

@@ -1,8 +1,11 @@
+import asyncio
 import json
+from types import SimpleNamespace
 
 import pytest
 
-from serving.gateway.events import event
+from serving.gateway import events
+from serving.gateway.events import event, event_stream
 
 ENDS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 
@@ -15,3 +18,32 @@ def test_an_event_is_one_line_for_whoever_splits_lines_as_python_does(text):
 
 def test_what_is_no_number_is_null():
     assert event({"a": float("nan")}) == b'data: {"a":null}\n\n'
+
+
+def test_a_stream_that_waits_for_its_model_is_heard_of_within_the_five_seconds_of_the_contract(monkeypatch):
+    assert events.ALIVE_S < 5
+    monkeypatch.setattr(events, "HEADERS_AFTER_S", 0.01)
+    monkeypatch.setattr(events, "ALIVE_S", 0.02)
+    said = asyncio.Event()
+
+    async def late():
+        await said.wait()
+        yield event({"text": "a"})
+
+    async def read():
+        response = await event_stream(Connected(), late())
+        parts = [await anext(response.body_iterator) for _ in range(3)]
+        said.set()
+        return parts, [part async for part in response.body_iterator]
+
+    waited, rest = asyncio.run(read())
+    assert set(waited) == {b": waiting\n\n"} and b"".join(rest).endswith(event({"text": "a"}) + events.DONE)
+
+
+class Connected:
+    """A request whose client waits."""
+
+    url = SimpleNamespace(path="/v1/completions")
+
+    async def receive(self):
+        await asyncio.sleep(60)

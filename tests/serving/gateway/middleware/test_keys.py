@@ -116,6 +116,13 @@ def test_of_several_limits_none_is_dropped_in_silence(path, limit):
         new_key(path, "ann", requests=limit)
 
 
+@pytest.mark.parametrize("limit", [f"5 per {'9' * 400} year", "5 per 200 year", f"{10**16}/minute"])
+def test_a_limit_that_no_clock_or_counter_holds_is_refused(path, limit):
+    with pytest.raises(ConfigError, match="a limit such as 600/minute, of at most a hundred years"):
+        new_key(path, "ann", tokens=limit)
+    new_key(path, "ann", requests="5 per 99 year", tokens=f"{10**15}/minute")
+
+
 def test_a_pipe_in_the_place_of_the_file_does_not_hold_up_the_gateway(path):
     secret = new_key(path, "ann")
     keys = Keys(path)

@@ -82,3 +82,9 @@ def test_what_cannot_be_explained_is_refused_at_its_field():
     assert [answer.status_code for answer in answers] == [400] * 4
     assert [answer.json()["error"]["param"] for answer in answers[1:3]] == ["input", "max_tokens"]
     assert "no echo of a prompt" in answers[0].json()["error"]["message"]
+
+
+def test_a_custom_model_whose_output_is_called_alignment_explains_nothing():
+    aligner = FakeTriton(config_of("aligner", "predict", outputs=[("alignment", (2,))]))
+    (answer,) = ask_each(aligner, [("/v1/explain", {"model": "aligner", "input": "ab"})])
+    assert answer.status_code == 400 and "a model that shows what it attends to" in answer.json()["error"]["message"]
