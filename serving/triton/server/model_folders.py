@@ -37,18 +37,18 @@ def find_models(settings: ServerSettings, before: Collection[str] = ()) -> tuple
     """
     folders = {path.parent.name: path.parent for path in settings.repository.glob(f"*/{CONFIG}")}
     engines = find_unfit(settings.repository, settings.models)
-    reasons = {name: engines.get(name) or _unfit(folder) for name, folder in sorted(folders.items())}
-    unfit = {name: reason for name, reason in reasons.items() if reason}
-    present = folders.keys() - unfit.keys()
+    reasons = {name: engines.get(name) or unfit(folder) for name, folder in sorted(folders.items())}
+    left_out = {name: reason for name, reason in reasons.items() if reason}
+    present = folders.keys() - left_out.keys()
     missing = set(settings.models or before) - present
     served = present & set(settings.models) if settings.models else present
     if (missing and not before) or not served:
         expected = f"models {sorted(missing)}" if missing else "one model at least"
-        beside = "".join(f"; {_shown(name)}: {found}" for name, found in unfit.items())
+        beside = "".join(f"; {_shown(name)}: {found}" for name, found in left_out.items())
         found = f"{sorted(present) or 'none'} in {Path(settings.repository)}{beside}"
         raise ArtefactError(expected, found, "lay it out with `attendant repository`")
-    for name in sorted(missing if settings.models else missing | unfit.keys()):
-        reason = unfit.get(name, f"it has no {CONFIG} any more")
+    for name in sorted(missing if settings.models else missing | left_out.keys()):
+        reason = left_out.get(name, f"it has no {CONFIG} any more")
         sys.stderr.write(f"not served: {_shown(name)}: {printable(reason)}\n")
     return tuple(sorted(served))
 
@@ -58,7 +58,8 @@ def _shown(name: str) -> str:
     return shown if shown.isprintable() else repr(shown)
 
 
-def _unfit(folder: Path) -> str:
+def unfit(folder: Path) -> str:
+    """Why tritonserver is not to be given this model; empty if it may have it."""
     if os.fsencode(folder.name).decode(errors="replace") != folder.name:
         return "its name is not UTF-8"
     if not is_plain(Path("".join(filter(str.isascii, folder.name)))):  # a shell starts its worker

@@ -18,6 +18,7 @@ from clients.served_model import ServedModel
 from clients.triton_client import TritonClient
 from serving.backoff import Backoff
 from serving.processes import AT_WORK, HANG_S, LONGEST_STEP_S, WorkMeter
+from serving.triton.server.model_folders import unfit
 from serving.triton.server.workers import Worker, workers_of
 from serving.triton.server.wrong_models import WrongModels
 
@@ -297,6 +298,9 @@ class ModelWatch:
             for worker in workers_of(self._group):
                 if worker.model == self.name:
                     worker.kill()
+            if found := unfit(self._wrong.repository / self.name):  # with which Triton ends, or waits without end
+                self.reason = found
+                continue
             self.loading = True
             try:
                 with suppress(AttendantError):  # the server says it again when it is asked which models failed

@@ -11,10 +11,14 @@ MOST_FILES = 1000
 
 
 class WrongModels:
-    """What is known of the models of one repository, over all servers that serve it."""
+    """What is known of the models of one repository, over all servers that serve it.
+
+    Attributes:
+        repository: its folder.
+    """
 
     def __init__(self, repository: Path) -> None:
-        self._repository = repository
+        self.repository = repository
         self._times, self._files = Troubles(), dict[str, frozenset[tuple[str, int, int]]]()
 
     def count(self, name: str) -> None:
@@ -43,7 +47,7 @@ class WrongModels:
 
     def _files_of(self, name: str) -> frozenset[tuple[str, int, int]]:
         found = set[tuple[str, int, int]]()
-        for place, path in enumerate((self._repository / name).glob("*/*")):
+        for place, path in enumerate((self.repository / name).glob("*/*")):
             if place == MOST_FILES:
                 break
             try:

@@ -34,6 +34,26 @@ def test_a_model_that_is_away_while_the_server_is_replaced_is_named_and_served_o
     supervised(settings, scenario)
 
 
+@pytest.mark.planted
+def test_so_is_one_that_was_being_copied_while_the_server_was_replaced(settings, capsys):
+    version = settings.repository / "double" / "1"
+    away = settings.repository.parent / "1"
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        version.rename(away)
+        version.mkdir()
+        server_of(servers[0].group).kill()
+        await until(lambda: len(servers) == 2)
+        assert list(lacks[1]) == ["double"]
+        version.rmdir()
+        away.rename(version)
+        await until(lambda: "double answers again" in capsys.readouterr().err)
+        assert doubles(triton.InferenceServerClient(servers[1].endpoints.grpc))
+
+    supervised(settings, scenario)
+
+
 def test_folders_that_cannot_be_removed_at_first_are_removed_at_the_end(settings, monkeypatch):
     lacking, folders, remove = [True], [], shutil.rmtree
     monkeypatch.setattr(
