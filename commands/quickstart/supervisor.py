@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from attendant.errors import MachineError
-from serving.triton.server.shared_memory import folder_prefix
+from attendant.temporary_folders import folder_prefix
 from serving.triton.server.workspace import remove_dead_workspaces
 
 ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}

@@ -14,7 +14,6 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from rich.console import Console
@@ -22,6 +21,7 @@ from rich.console import Console
 from attendant.errors import ArtefactError, AttendantError
 from attendant.quantities import bytes_text
 from attendant.tasks import resolve
+from attendant.temporary_folders import temporary_folder
 from serving.processes import connection_of, receive, send, start_python
 
 TIMEOUT_S = 300.0
@@ -59,7 +59,7 @@ def run_bounded(
     """
     most_bytes = int(MEMORY_SHARE * available_memory()) if most_bytes is None else most_bytes
     process, connection = start_python(__name__, serve_call.__name__)
-    with TemporaryDirectory() as temporary:  # a process that is killed would leave it
+    with temporary_folder() as temporary:  # a process that is killed would leave it
         call = function, (folder, *arguments), most_bytes, temporary
         try:
             kind, answer = _await_answer(process, connection, call, timeout_s)

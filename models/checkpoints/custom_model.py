@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from signal import Signals
-from tempfile import TemporaryDirectory
 
 from attendant.errors import ArtefactError, error_from_json
+from attendant.temporary_folders import temporary_folder
 from models.checkpoints.place import OWN_SUFFIX
 
 PROGRAM_NAME = "model.pt2"
@@ -34,7 +34,7 @@ def traced(name: str) -> Iterator[str]:
     if not (name.endswith(OWN_SUFFIX) and Path(name).is_file()):
         yield name
         return
-    with TemporaryDirectory(prefix="attendant-traced-") as folder:
+    with temporary_folder() as folder:
         yield str(trace_custom_model(Path(name), Path(folder)))
 
 

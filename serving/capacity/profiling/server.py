@@ -7,8 +7,6 @@ Objectives are set on high percentiles: a plan is right there, and pessimistic a
 stated is that of the 95th percentile at a quarter, which nothing was made of.
 """
 
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +17,7 @@ import numpy as np
 from attendant.errors import ServerError
 from attendant.parameters import Device, Runtime
 from attendant.progress import progress
+from attendant.temporary_folders import temporary_folder
 from clients.load.arrivals import Arrivals, ClosedLoop, Poisson
 from clients.load.record import RequestOutcome, RequestRecord
 from serving.capacity.demand import Demand
@@ -34,7 +33,6 @@ from serving.triton.repository.layout import write_repository
 from serving.triton.server.ports import free_ports
 from serving.triton.server.process import TritonServer
 from serving.triton.server.settings import ServerSettings
-from serving.triton.server.shared_memory import folder_prefix
 
 ROUNDS = 3
 """Servers that are started one after the other: some are faster than others, whatever the reason."""
@@ -74,7 +72,7 @@ def measure_server(
     clients = ClosedLoop(concurrency=settings.max_num_seqs + -(-settings.max_num_seqs // 2))
     rates, first_s = list[float](), [list[float](), list[float]()]
     with (
-        tempfile.TemporaryDirectory(prefix=folder_prefix(os.getpid())) as scratch,
+        temporary_folder() as scratch,
         progress("served", ROUNDS) as advance,
     ):
         repository, inputs = Path(scratch) / "model_repository", Path(scratch) / "inputs.jsonl"

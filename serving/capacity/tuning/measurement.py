@@ -1,7 +1,5 @@
 """What a way to serve does: a real server under the load of a demand."""
 
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -9,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from attendant.temporary_folders import temporary_folder
 from clients.load.analysis.slo import Objective
 from clients.load.analysis.summary import summarize
 from clients.load.arrivals import Arrivals, ClosedLoop, Constant, Gamma, Poisson
@@ -26,7 +25,6 @@ from serving.triton.repository.layout import write_repository
 from serving.triton.server.ports import free_ports
 from serving.triton.server.process import TritonServer
 from serving.triton.server.settings import ServerSettings
-from serving.triton.server.shared_memory import folder_prefix
 
 LEVELS, BISECTIONS = (0.4, 0.7, 1.0, 1.4), 2
 """Shares of the rate that is expected, and how often the gap between two is halved."""
@@ -82,7 +80,7 @@ class Bench:
             ServerError: the server does not start or answer.
         """
         task, engine = self.task, candidate.engine(EngineSettings())
-        with tempfile.TemporaryDirectory(prefix=folder_prefix(os.getpid())) as scratch:
+        with temporary_folder() as scratch:
             repository, inputs = Path(scratch) / "model_repository", Path(scratch) / "inputs.jsonl"
             (manifest,) = write_repository(
                 [self.artefact], repository, candidate.threads, engine=engine, instances=candidate.instances

@@ -13,6 +13,8 @@ import secrets
 import stat
 from pathlib import Path
 
+from attendant.temporary_folders import pid_namespace
+
 DIRECTORY = Path("/dev/shm")  # noqa: S108  the kernel's own place for shared memory # nosec B108
 OURS = re.compile(r"attendant_(?P<namespace>\d+)_(?P<pid>\d{1,9})_[0-9a-f]+_")
 
@@ -20,11 +22,6 @@ OURS = re.compile(r"attendant_(?P<namespace>\d+)_(?P<pid>\d{1,9})_[0-9a-f]+_")
 def new_server_name(pid: int) -> str:
     """Name a server that the process ``pid`` of this namespace starts, or its regions: nobody can guess it."""
     return f"attendant_{pid_namespace()}_{pid}_{secrets.token_hex(16)}"
-
-
-def folder_prefix(pid: int) -> str:
-    """How folders of the process ``pid`` are called that the next start of a server removes, should it be killed."""
-    return f"attendant_{pid_namespace()}_{pid}_0_"
 
 
 def is_orphan(name: str) -> bool:
@@ -36,11 +33,6 @@ def is_orphan(name: str) -> bool:
 def region_prefix(name: str) -> str:
     """Say how the names of a server's regions begin, without what Triton adds."""
     return f"{name}_"
-
-
-def pid_namespace() -> int:
-    """Give the number of the pid namespace in which this process lives."""
-    return Path("/proc/self/ns/pid").stat().st_ino
 
 
 def narrow_regions(name: str, directory: Path = DIRECTORY) -> None:

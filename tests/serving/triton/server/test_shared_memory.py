@@ -5,12 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from attendant.temporary_folders import folder_prefix, pid_namespace
 from serving.triton.server.shared_memory import (
-    folder_prefix,
     is_orphan,
     narrow_regions,
     new_server_name,
-    pid_namespace,
     region_prefix,
     remove_dead_regions,
     remove_regions,
