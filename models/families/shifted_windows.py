@@ -37,11 +37,12 @@ class ShiftedWindowConfig:
         heads: number of attention heads of each stage.
         width: C; each stage doubles it.
         window: side of a window, in places.
-        mlp_ratio: inner width of an MLP, in widths of its stage.
+        mlp_ratio: inner width of an MLP, in widths of its stage; rounded down.
         activation: of the MLPs.
         qkv_bias: whether the projections of queries, values and, in Swin, keys have biases.
         dropout: rate during training.
-        norm_eps: ε of every layer normalisation.
+        norm_eps: ε of the layer normalisations of blocks and of the last map.
+        map_norm_eps: ε of those of the patches and of merged neighbours; if None, the same.
     """
 
     image_size: int = 224
@@ -52,17 +53,20 @@ class ShiftedWindowConfig:
     heads: tuple[int, ...] = (3, 6, 12, 24)
     width: int = 96
     window: int = 7
-    mlp_ratio: int = 4
+    mlp_ratio: int | float = 4
     activation: Activation = "gelu"
     qkv_bias: bool = True
     dropout: float = 0.0
     norm_eps: float = 1e-5
+    map_norm_eps: float | None = None
 
     def __post_init__(self) -> None:
-        require_positive(self, "image_size", "patch_size", "channels", "classes", "width", "window", "mlp_ratio")
+        require_positive(self, "image_size", "patch_size", "channels", "classes", "width", "window")
         require_bool(self, "qkv_bias")
         require_choice(self, "activation", ACTIVATIONS)
-        require_fraction(self, "dropout", "norm_eps")
+        require_fraction(self, "dropout", "norm_eps", *(["map_norm_eps"] if self.map_norm_eps is not None else []))
+        is_ratio = type(self.mlp_ratio) in (int, float) and 1 <= self.mlp_ratio * self.width < float("inf")
+        require(is_ratio, "mlp_ratio to be a number that gives an inner width", repr(self.mlp_ratio))
         for name in ("depths", "heads"):
             require_sizes(name, getattr(self, name))
         require(len(self.heads) == len(self.depths), f"heads of {len(self.depths)} stages, as of depths", self.heads)
@@ -73,6 +77,11 @@ class ShiftedWindowConfig:
     def pixel_shape(self) -> tuple[int, int, int]:
         """Of one image: channels, height, width."""
         return self.channels, self.image_size, self.image_size
+
+    @property
+    def eps_of_maps(self) -> float:
+        """ε of the layer normalisations between blocks."""
+        return self.norm_eps if self.map_norm_eps is None else self.map_norm_eps
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -119,7 +128,7 @@ class WindowBlock(nn.Module):
         super().__init__()
         width = config.widths[stage]
         self.attention = kind.attention(stage, windows_of(config.sides[stage], config.window, shifted))
-        self.mlp = MLP(width, config.mlp_ratio * width, config.activation, config.dropout)
+        self.mlp = MLP(width, int(config.mlp_ratio * width), config.activation, config.dropout)
         self.attention_residual = kind.residual(width, config.norm_eps, config.dropout)
         self.mlp_residual = kind.residual(width, config.norm_eps)
 
@@ -139,7 +148,7 @@ class Stage(nn.Module):
         self.blocks = nn.Sequential(
             *(WindowBlock(config, kind, stage, n % 2 == 1) for n in range(config.depths[stage]))
         )
-        self.merging = nn.Identity() if last else kind.merging(config.widths[stage], config.norm_eps)
+        self.merging = nn.Identity() if last else kind.merging(config.widths[stage], config.eps_of_maps)
 
     def forward(self, grid: Tensor) -> Tensor:
         """``[B, h, w, E]`` → ``[B, ⌈h/2⌉, ⌈w/2⌉, 2E]``, or in the last stage ``[B, h, w, E]``."""
@@ -157,7 +166,7 @@ class ShiftedWindowTransformer(nn.Module):
         self.config = config
         padded_size = config.sides[0] * config.patch_size
         self.patches = PatchEmbed(padded_size, config.patch_size, config.channels, config.width)
-        self.patch_norm = nn.LayerNorm(config.width, eps=config.norm_eps)
+        self.patch_norm = nn.LayerNorm(config.width, eps=config.eps_of_maps)
         self.dropout = nn.Dropout(config.dropout)
         self.stages = nn.Sequential(*(Stage(config, kind, stage) for stage in range(len(config.depths))))
         self.norm = nn.LayerNorm(config.widths[-1], eps=config.norm_eps)

@@ -16,9 +16,10 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from attendant.config import require, require_choice, require_fraction, require_positive
+from attendant.config import require, require_bool, require_choice, require_fraction, require_positive
 from models.families.family import Family
 from models.layers.divided_block import DividedBlock
+from models.layers.mlp import ACTIVATIONS, Activation
 from models.layers.patch_embed import PatchEmbed
 from models.layers.positional import LearnedPositions
 from models.layers.vision_block import VisionBlock
@@ -41,6 +42,8 @@ class TimeSformerConfig:
         width: E.
         heads: of every attention.
         mlp_width: inner width of the MLP.
+        activation: of the MLP.
+        qkv_bias: whether the projections of queries, keys and values have biases.
         dropout: rate during training.
         position_deviation: standard deviation of the initial tables of places and of frames.
         norm_eps: ε of every layer normalisation.
@@ -56,6 +59,8 @@ class TimeSformerConfig:
     width: int = 768
     heads: int = 12
     mlp_width: int = 3072
+    activation: Activation = "gelu"
+    qkv_bias: bool = True
     dropout: float = 0.0
     position_deviation: float = 0.02
     norm_eps: float = 1e-6
@@ -64,6 +69,8 @@ class TimeSformerConfig:
         require_positive(self, "frames", "image_size", "patch_size", "channels", "classes")
         require_positive(self, "layers", "width", "heads", "mlp_width")
         require_choice(self, "attention", get_args(SpaceTime))
+        require_choice(self, "activation", ACTIVATIONS)
+        require_bool(self, "qkv_bias")
         require_fraction(self, "dropout", "position_deviation", "norm_eps")
         for whole, part in (("image_size", "patch_size"), ("width", "heads")):
             size, divisor = getattr(self, whole), getattr(self, part)
@@ -113,7 +120,8 @@ class TimeSformer(nn.Module):
 
 def _block(config: TimeSformerConfig) -> nn.Module:
     sizes = (config.width, config.heads, config.mlp_width, config.norm_eps, config.dropout)
-    return DividedBlock(config.frames, *sizes) if config.attention == "divided" else VisionBlock(*sizes)
+    kind = (config.qkv_bias, config.activation)
+    return DividedBlock(config.frames, *sizes, *kind) if config.attention == "divided" else VisionBlock(*sizes, *kind)
 
 
 FAMILY = Family(name="timesformer", graphs="classify", config=TimeSformerConfig, build=TimeSformer)

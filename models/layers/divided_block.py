@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from models.layers.attention import MultiHeadAttention
-from models.layers.mlp import MLP
+from models.layers.mlp import MLP, Activation
 from models.layers.residual import PreNorm
 
 
@@ -29,17 +29,27 @@ class DividedBlock(nn.Module):
         mlp_width: inner width of the MLP.
         norm_eps: ε of the three layer normalisations.
         dropout: rate during training.
+        query_bias: whether the projections of queries, keys and values have biases.
+        activation: of the MLP.
     """
 
     def __init__(
-        self, frames: int, width: int, heads: int, mlp_width: int, norm_eps: float, dropout: float = 0.0
+        self,
+        frames: int,
+        width: int,
+        heads: int,
+        mlp_width: int,
+        norm_eps: float,
+        dropout: float = 0.0,
+        query_bias: bool = True,
+        activation: Activation = "gelu",
     ) -> None:
         super().__init__()
         self.frames = frames
-        self.time_attention = MultiHeadAttention(width, heads)
+        self.time_attention = MultiHeadAttention(width, heads, query_bias, output_bias=True)
         self.time_linear = nn.Linear(width, width)
-        self.space_attention = MultiHeadAttention(width, heads)
-        self.mlp = MLP(width, mlp_width, "gelu", dropout)
+        self.space_attention = MultiHeadAttention(width, heads, query_bias, output_bias=True)
+        self.mlp = MLP(width, mlp_width, activation, dropout)
         self.time_residual = PreNorm(width, norm_eps)
         self.space_residual = PreNorm(width, norm_eps, dropout)
         self.mlp_residual = PreNorm(width, norm_eps)

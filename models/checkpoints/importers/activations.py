@@ -1,7 +1,6 @@
 """What Hugging Face calls the activations that we have.
 
-``gelu_fast`` and ``gelu_accurate`` spell the approximation by tanh with its constants in decimals; ``quick_gelu`` is
-another function, and so refused.
+``gelu_fast`` and ``gelu_accurate`` spell the approximation by tanh with its constants in decimals.
 """
 
 from models.layers.mlp import Activation
@@ -14,6 +13,7 @@ ACTIVATION_NAMES: dict[str, Activation] = {
     "gelu_pytorch_tanh": "gelu_tanh",
     "gelu_fast": "gelu_tanh",
     "gelu_accurate": "gelu_tanh",
+    "quick_gelu": "gelu_sigmoid",
     "silu": "silu",
     "swish": "silu",
 }

@@ -6,7 +6,6 @@ version wrote them; version 5 calls the parts of a block otherwise.
 
 from typing import Any
 
-from attendant.config import require
 from models.checkpoints.importers.activations import ACTIVATION_NAMES
 from models.checkpoints.importers.architecture import Architecture, ReferenceModel, Table, same
 from models.checkpoints.importers.fields import Fields
@@ -41,6 +40,8 @@ MODULES = same(
         "head": "classifier",
     }
 )
+_MAP_NORM_EPS = 1e-5
+"""Of the norms of patches and of merged neighbours, whatever config.json says."""
 _TABLE = same({f"{_BLOCK}attention.position_bias.weight": f"{_THEIR_BLOCK}attention.self.relative_position_bias_table"})
 
 
@@ -52,8 +53,7 @@ def sizes(reference: ReferenceModel) -> dict[str, Any]:
     """
     fields = reference.fields
     fields.only("use_absolute_embeddings", False)
-    # The norms of embeddings and of merging have this ε whatever the field says.
-    fields.only("layer_norm_eps", 1e-5)
+    norm_eps = fields.number("layer_norm_eps", _MAP_NORM_EPS)
     # Of training and of other tasks; the last three follow from other fields.
     fields.without_effect("drop_path_rate", "encoder_stride", "out_features", "out_indices", "stage_names")
     fields.without_effect("path_norm", "hidden_size", "num_layers")
@@ -66,22 +66,19 @@ def sizes(reference: ReferenceModel) -> dict[str, Any]:
         "heads": one_a_stage(fields.get("num_heads", (3, 6, 12, 24))),
         "width": fields.size("embed_dim", 96),
         "window": fields.size("window_size", 7),
-        "mlp_ratio": whole_ratio(fields),
+        "mlp_ratio": mlp_ratio(fields),
+        "norm_eps": norm_eps,
+        "map_norm_eps": None if norm_eps == _MAP_NORM_EPS else _MAP_NORM_EPS,
         "activation": fields.choice("hidden_act", ACTIVATION_NAMES, "gelu"),
         "qkv_bias": fields.flag("qkv_bias", True),
         "dropout": fields.number("hidden_dropout_prob", 0.0),
     }
 
 
-def whole_ratio(fields: Fields) -> int:
-    """How many times as wide as its stage an MLP is.
-
-    Raises:
-        ConfigError: it is no whole number.
-    """
+def mlp_ratio(fields: Fields) -> int | float:
+    """How many times as wide as its stage an MLP is."""
     ratio = fields.number("mlp_ratio", 4.0)
-    require(ratio.is_integer(), "mlp_ratio in config.json to be a whole number", ratio, "this model is not supported")
-    return int(ratio)
+    return int(ratio) if ratio.is_integer() else ratio
 
 
 def one_a_stage(values: Any) -> Any:

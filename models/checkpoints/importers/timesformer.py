@@ -4,6 +4,7 @@ Source: ``modeling_timesformer.py`` of transformers, its names and configuration
 over frames that the authors' code ends with, so that there is nothing to compare ours with.
 """
 
+from models.checkpoints.importers.activations import ACTIVATION_NAMES
 from models.checkpoints.importers.architecture import Architecture, ReferenceModel, Table, origin, part, same
 from models.families.timesformer import SpaceTime, TimeSformerConfig
 
@@ -49,8 +50,6 @@ def _origins(config: TimeSformerConfig) -> Table:
 
 def _config(reference: ReferenceModel) -> TimeSformerConfig:
     fields = reference.fields
-    fields.only("qkv_bias", True)
-    fields.only("hidden_act", "gelu")
     fields.without_effect("drop_path_rate")
     return TimeSformerConfig(
         frames=fields.size("num_frames", 8),
@@ -63,6 +62,8 @@ def _config(reference: ReferenceModel) -> TimeSformerConfig:
         width=fields.size("hidden_size", 768),
         heads=fields.size("num_attention_heads", 12),
         mlp_width=fields.size("intermediate_size", 3072),
+        activation=fields.choice("hidden_act", ACTIVATION_NAMES, "gelu"),
+        qkv_bias=fields.flag("qkv_bias", True),
         dropout=fields.number("hidden_dropout_prob", 0.0),
         norm_eps=fields.number("layer_norm_eps", 1e-6),
     )

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from attendant.config import require
 from models.checkpoints.importers.architecture import Architecture, ReferenceModel, Table, origin, part, same
-from models.checkpoints.importers.swin import one_a_stage, whole_ratio
+from models.checkpoints.importers.swin import mlp_ratio, one_a_stage
 from models.checkpoints.importers.swin_v2 import trained_windows
 from models.checkpoints.importers.timm import resize_config
 from models.families.shifted_windows import ShiftedWindowConfig
@@ -106,7 +106,7 @@ def _apply_fields(reference: ReferenceModel, named: ConfigT, **settings: Any) ->
     fields.only("qkv_bias", True)
     fields.without_effect("drop_rate", "proj_drop_rate", "attn_drop_rate", "drop_path_rate")  # of training
     depths, heads = (one_a_stage(fields.get(name)) for name in ("depths", "num_heads"))
-    settings |= {"depths": depths or named.depths, "heads": heads or named.heads, "mlp_ratio": whole_ratio(fields)}
+    settings |= {"depths": depths or named.depths, "heads": heads or named.heads, "mlp_ratio": mlp_ratio(fields)}
     config = resize_config(fields, named, _NAMES, **settings)
     whole = config.image_size % config.patch_size == 0
     expected = f"img_size a multiple of the patch_size {config.patch_size}, beyond which timm looks at nothing"

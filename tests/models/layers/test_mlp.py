@@ -10,6 +10,7 @@ FORMULAS = {
     "relu": lambda x: max(0.0, x),
     "gelu": lambda x: 0.5 * x * (1.0 + math.erf(x / math.sqrt(2.0))),
     "gelu_tanh": lambda x: 0.5 * x * (1.0 + math.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3))),
+    "gelu_sigmoid": lambda x: x / (1.0 + math.exp(-1.702 * x)),
     "silu": lambda x: x / (1.0 + math.exp(-x)),
 }
 

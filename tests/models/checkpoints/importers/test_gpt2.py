@@ -57,7 +57,7 @@ def test_a_shorter_model_keeps_the_whole_position_table(tmp_path):
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("activation_function", "quick_gelu"),
+        ("activation_function", "mish"),
         ("scale_attn_weights", False),
         ("scale_attn_by_inverse_layer_idx", True),
         ("add_cross_attention", True),

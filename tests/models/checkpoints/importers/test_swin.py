@@ -26,6 +26,7 @@ def swin(folder, **settings):
         {"window_size": 4, "patch_size": 5},
         {"mlp_ratio": 3.0},
         {"qkv_bias": False, "hidden_act": "relu"},
+        {"layer_norm_eps": 0.3, "mlp_ratio": 2.3, "hidden_act": "quick_gelu"},
     ],
     ids=str,
 )
@@ -63,10 +64,8 @@ def test_tables_that_version_4_stored_are_passed_over(tmp_path):
     ("field", "value"),
     [
         ("qkv_bias", 2),
-        ("hidden_act", "quick_gelu"),
+        ("hidden_act", "mish"),
         ("use_absolute_embeddings", True),
-        ("layer_norm_eps", 1e-6),
-        ("mlp_ratio", 2.5),
         ("depths", 2),
         ("mystery", 3),
     ],

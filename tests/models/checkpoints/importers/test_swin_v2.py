@@ -23,6 +23,7 @@ def swin_v2(folder, **settings):
         {"pretrained_window_sizes": [2, 4]},
         {"pretrained_window_sizes": [0, 4]},
         {"qkv_bias": False, "hidden_act": "silu"},
+        {"layer_norm_eps": 0.3, "mlp_ratio": 1.9},
         {"image_size": 30, "window_size": 2},
     ],
     ids=str,

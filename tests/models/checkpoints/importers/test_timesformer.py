@@ -39,7 +39,13 @@ def watching():
 @pytest.mark.planted
 @both_precisions
 @pytest.mark.parametrize(
-    "settings", [{}, {"attention_type": "joint_space_time"}, {"layer_norm_eps": 0.01, "patch_size": 2}], ids=str
+    "settings",
+    [
+        {"hidden_act": "relu"},
+        {"attention_type": "joint_space_time", "qkv_bias": False},
+        {"layer_norm_eps": 0.01, "patch_size": 2, "qkv_bias": False},
+    ],
+    ids=str,
 )
 def test_an_imported_timesformer_computes_what_transformers_does(settings, dtype, tmp_path):
     folder = timesformer(tmp_path / "theirs", **settings)
@@ -58,7 +64,7 @@ def test_labels_and_an_answer_travel_with_it(tmp_path):
 
 @pytest.mark.parametrize(
     "fields",
-    [{"qkv_bias": False}, {"hidden_act": "relu"}, {"attention_type": "space_only"}, {"image_size": [8, 12]}],
+    [{"qkv_bias": 2}, {"hidden_act": "mish"}, {"attention_type": "space_only"}, {"image_size": [8, 12]}],
     ids=str,
 )
 def test_what_cannot_be_compared_or_is_not_done_is_refused(fields, tmp_path):
