@@ -22,6 +22,8 @@ from models.checkpoints.store import Checkpoint
 
 TOLERANCE = 1e-4
 """The largest difference, in units of the largest output or of one, whichever is larger; both compute in float32."""
+BLANKS = (" two  blanks ", "a line\n\nanother\tone\n")
+"""Texts that a library may read by rules of its own for an architecture, as T5's, whatever tokenizer.json says."""
 _BATCH, _LENGTH, _LONGEST = 2, 24, 256
 _REMEDY = "the import is at fault: nothing was written; please report it with config.json"
 Inputs = dict[str, Tensor]
@@ -116,7 +118,7 @@ def other_tokens(library: Any, folder: Path, tokenizer: TextTokenizer) -> list[s
         with quietly():
             other = library.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
             specials = [SpecialText(f"a{token}b") for token in other.all_special_tokens]
-            texts = [*TEXTS, *(specials if isinstance(tokenizer, Tokenizer) else ())]
+            texts = [*TEXTS, *BLANKS, *(specials if isinstance(tokenizer, Tokenizer) else ())]
             wanted = {text: list(other(text)["input_ids"]) for text in texts}
     except Exception as error:  # whatever a reader of other people's files may raise
         return [f"tokenizer not compared with transformers: {error}"]

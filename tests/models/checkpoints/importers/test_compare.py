@@ -1,7 +1,7 @@
 import pytest
 import torch
 import transformers
-from tokenizers import processors
+from tokenizers import Regex, normalizers, processors
 
 from attendant.errors import MachineError, ParityError
 from attendant.tokenization import load_tokenizer
@@ -96,6 +96,16 @@ def test_other_tokens_are_told_and_no_error(tmp_path):
     other.save(str(folder / "tokenizer.json"))
     (told,) = other_tokens(transformers, folder, tokenizer)
     assert told.startswith(f"transformers has other tokens for {compare.TEXTS[0]!r}: [3, ")
+
+
+def test_blanks_that_are_read_otherwise_are_told(tmp_path):
+    folder = bart(tmp_path / "theirs")
+    tokenizer = load_tokenizer(imported(folder).folder, {"unknown": "keep"})
+    other = characters()
+    other.normalizer = normalizers.Replace(Regex(" {2,}"), " ")
+    other.save(str(folder / "tokenizer.json"))
+    (told,) = other_tokens(transformers, folder, tokenizer)
+    assert told.startswith(f"transformers has other tokens for {compare.BLANKS[0]!r}: ")
 
 
 def test_a_folder_that_transformers_cannot_load_is_said_to_be_so(tmp_path):
