@@ -34,13 +34,18 @@ export class Alignment {
   add(said) {
     if (said.source) this.source.set(said.source);
     this.sourceTitle.hidden = !this.source.texts.length;
-    this.rows.push(...(said.alignment ?? []));
+    for (const row of said.alignment ?? []) this.rows.push(row.slice(0, this.readable));
     for (const token of said.tokens ?? [said.text].filter(Boolean)) this.target.add(token);
   }
 
   done() {
     this.whole.textContent = `Answer: ${this.target.texts.join("")}`;
     this.dark();
+  }
+
+  // How many tokens the next row can read: rows that come together are as wide as the last of them.
+  get readable() {
+    return this.isCausal ? this.source.texts.length + this.rows.length : undefined;
   }
 
   // The texts of what a row's weights stand for.

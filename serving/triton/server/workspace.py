@@ -1,5 +1,6 @@
 """The server's own temporary folder: its log, and the backends folder that the wheel leaves unassembled."""
 
+import os
 import shlex
 import shutil
 import tempfile
@@ -48,11 +49,13 @@ def plain_repository(repository: Path, workspace: Path) -> Path:
 
 
 def remove_dead_workspaces() -> None:
-    """Remove the folders, with their logs, of servers whose starters are dead."""
+    """Remove this user's folders, with their logs, of servers whose starters are dead."""
     for place in {Path(tempfile.gettempdir()), PLACE}:
         for folder in place.glob("attendant_*"):
             if is_orphan(folder.name):
-                shutil.rmtree(folder, ignore_errors=True)  # what is another user's stays
+                with suppress(OSError, RecursionError):  # removed meanwhile; a model's code may have nested it so deep
+                    if folder.lstat().st_uid == os.getuid():
+                        shutil.rmtree(folder, ignore_errors=True)
 
 
 def backends_directory(installation: Installation, workspace: Path) -> Path:
