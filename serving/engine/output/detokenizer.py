@@ -53,12 +53,16 @@ class IncrementalDetokenizer:
         """How many characters have come, emitted or not, but for one that has only begun: the next token may end it."""
         held = self._window[self._emitted :]
         text = self.rest() if held else ""
+        count = len(text)
         if text.endswith(_HALF_A_CHARACTER):
+            single = [token for token in held if token in self._tokenizer.byte_tokens]
             utf8 = getincrementaldecoder("utf-8")("replace")
-            utf8.decode(b"".join(map(self._tokenizer.token_bytes, held)))
-            begun = len(utf8.getstate()[0])  # bytes: single ones are each a character as long as they are none
-            text = text[: len(text) - (begun if held[-1] in self._tokenizer.byte_tokens else min(begun, 1))]
-        self._offset = max(self._offset, self._length + len(text))  # a byte can spoil characters before it
+            whole = utf8.decode(b"".join(map(self._tokenizer.token_bytes, single or held)))
+            begun = len(utf8.getstate()[0])  # bytes
+            # Single bytes that are no character, or not yet, make all of their run one sign each.
+            is_whole = bool(single) and _HALF_A_CHARACTER not in whole
+            count = len(whole) if is_whole else count - (begun if single else min(begun, 1))
+        self._offset = max(self._offset, self._length + count)  # a byte can spoil characters before it
         return self._offset
 
     def rest(self) -> str:

@@ -130,9 +130,9 @@ class ModelWatch:
             pause_s: between two looks.
         """
         while True:
-            if self.reason:
-                await self._restart()
             try:
+                if self.reason:
+                    await self._restart()
                 await self._while_alive(asyncio.sleep(pause_s))
                 self.reason = await self._look()
             except HangError as error:

@@ -100,7 +100,9 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
                     reason = await _watch(server, supervision, client, watches, pulse, stuck, harmful)
                     if not supervision.watch_s:
                         raise ServerError("a running tritonserver", reason, "see its log")
-            except (AttendantError, OSError) as error:  # the machine may lack descriptors, processes, room on a disk
+            except Exception as error:  # the machine may lack descriptors, processes, room on a disk
+                if first and not isinstance(error, (AttendantError, OSError)):
+                    raise  # a mistake of ours
                 ended, reason = server.poll() is not None, str(error)
                 left_out = (server.ended_late if ended else server.unfinished_models()) if first else []
                 if left_out and not ended:

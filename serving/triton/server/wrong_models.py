@@ -1,6 +1,9 @@
 """Models that answered their examples wrongly: each is loaded again once its files have changed, or after a while."""
 
+import stat
 import time
+from contextlib import suppress
+from itertools import chain, islice
 from math import inf
 from pathlib import Path
 
@@ -46,14 +49,11 @@ class WrongModels:
         return max(0.0, self.due_s(name) - time.monotonic())
 
     def _files_of(self, name: str) -> frozenset[tuple[str, int, int]]:
-        found = set[tuple[str, int, int]]()
-        for place, path in enumerate((self.repository / name).glob("*/*")):
-            if place == MOST_FILES:
-                break
-            try:
-                state = path.stat()
-            except OSError:  # a link to nothing, or removed meanwhile
-                continue
-            if path.is_file():
-                found.add((str(path), state.st_mtime_ns, state.st_size))
+        folder, found = self.repository / name, set[tuple[str, int, int]]()
+        with suppress(OSError):  # a folder that is removed while it is read
+            for path in islice(chain(folder.glob("*"), folder.glob("*/*")), MOST_FILES):
+                with suppress(OSError):  # a link to nothing, or removed meanwhile
+                    state = path.stat()
+                    if stat.S_ISREG(state.st_mode):
+                        found.add((str(path), state.st_mtime_ns, state.st_size))
         return frozenset(found)

@@ -7,6 +7,7 @@ from attendant.sampling_params import SamplingParams
 from attendant.tokenizer import Tokenizer
 from serving.engine.output.detokenizer import OutputBuilder
 from serving.engine.sampling.sampler import SampledToken
+from tests.serving.engine.output.test_detokenization import sentence_piece
 from tests.text_checkpoints import byte_level_bpe
 
 
@@ -107,6 +108,16 @@ def test_a_token_says_where_its_text_begins_though_that_is_held_back(tokenizer):
     _, *tail = tokens_of(tokenizer, "🙃")
     offsets = placed(tokenizer, [*tail, *tokens_of(tokenizer, "bc")])
     assert offsets == list(range(len(tail) + 2)), "bytes that are no character stand as one each"
+
+
+def test_so_it_does_where_single_bytes_wait_for_the_end_of_their_run():
+    tokenizer = Tokenizer(sentence_piece())
+    for text, expected in (
+        ("日本", [0, 0, 0, 1, 1, 1]),
+        ("🙂🙂", [0, 0, 0, 0, 1, 1, 1, 1]),
+        ("é日é", [0, 0, 1, 1, 1, 2, 2]),
+    ):
+        assert placed(tokenizer, [1 + byte for byte in text.encode()]) == expected
 
 
 def test_places_of_an_answer_count_from_its_prompt(tokenizer):

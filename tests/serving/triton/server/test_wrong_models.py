@@ -1,0 +1,54 @@
+"""When a model that answered wrongly may be loaded again."""
+
+import os
+import threading
+
+import pytest
+
+from serving.triton.server import troubles
+from serving.triton.server.wrong_models import WrongModels
+
+
+@pytest.fixture
+def wrong(tmp_path):
+    (tmp_path / "double" / "1").mkdir(parents=True)
+    (tmp_path / "double" / "1" / "model.py").write_text("")
+    (tmp_path / "double" / "config.pbtxt").write_text("")
+    return WrongModels(tmp_path)
+
+
+def test_it_waits_ever_longer_until_its_files_change(wrong):
+    assert wrong.pause_s("double") == 0 and wrong.names() == set()
+    wrong.count("double")
+    first = wrong.pause_s("double")
+    wrong.count("double")
+    assert troubles.AGAIN_S < first < wrong.pause_s("double") <= troubles.MOST_S and wrong.names() == {"double"}
+    for file in ("config.pbtxt", "1/model.py"):
+        os.utime(wrong.repository / "double" / file, ns=(1, 1))
+        assert wrong.pause_s("double") == 0
+        wrong.count("double")
+        assert wrong.pause_s("double") > 0
+    wrong.forget("double")
+    assert wrong.pause_s("double") == 0 and wrong.names() == set()
+
+
+@pytest.mark.planted
+def test_folders_that_are_made_and_removed_meanwhile_are_no_error(wrong):
+    ended = threading.Event()
+
+    def churn():
+        while not ended.is_set():
+            for number in range(5, 30):
+                (wrong.repository / "double" / str(number)).mkdir()
+            for number in range(5, 30):
+                (wrong.repository / "double" / str(number)).rmdir()
+
+    thread = threading.Thread(target=churn)
+    thread.start()
+    try:
+        wrong.count("double")
+        for _ in range(300):
+            wrong.due_s("double")
+    finally:
+        ended.set()
+        thread.join()
