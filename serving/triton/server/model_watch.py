@@ -280,6 +280,11 @@ class ModelWatch:
         self.stuck = False
         loading.result()
 
+    def _kill_workers(self) -> None:
+        for worker in workers_of(self._group):
+            if worker.model == self.name:
+                worker.kill()
+
     async def _unload(self) -> None:
         with suppress(AttendantError):  # no answer is better than a wrong one
             await self._client.unload(self.name)
@@ -292,12 +297,13 @@ class ModelWatch:
                 when = f" once its files change, or in {pause_s:.0f} s" if pause_s else ""
                 self._report(f"{self.name} is loaded anew{when}: {self.reason}")
                 reported = self.reason
+            self._kill_workers()
             due_s = max(time.monotonic() + self._backoff.pause_after_failure(), self._due_s)
+            if max(due_s - time.monotonic(), self._wrong.pause_s(self.name)) > 0:
+                await self._unload()  # so that nobody who asks meanwhile waits for a dead worker
             while (pause_s := max(due_s - time.monotonic(), self._wrong.pause_s(self.name))) > 0:
                 await asyncio.sleep(min(pause_s, LOOK_S))
-            for worker in workers_of(self._group):
-                if worker.model == self.name:
-                    worker.kill()
+            self._kill_workers()
             if found := unfit(self._wrong.repository / self.name):  # with which Triton ends, or waits without end
                 self.reason = found
                 continue
