@@ -10,6 +10,7 @@ import time
 import pytest
 import tritonclient.grpc as triton
 
+from serving import backoff
 from serving.triton.server import process
 from serving.triton.server.shared_memory import DIRECTORY
 from serving.triton.server.workers import server_of, workers_of
@@ -99,6 +100,26 @@ def test_a_model_whose_worker_is_killed_as_it_is_born_is_back_soon(settings, cap
             await asyncio.sleep(0.05)
             reported += capsys.readouterr().err
         assert doubles(triton.InferenceServerClient(servers[-1].endpoints.grpc))
+
+    supervised(settings, scenario)
+
+
+@pytest.mark.planted
+def test_a_model_that_waits_to_be_loaded_anew_refuses_at_once(settings, capsys, monkeypatch):
+    monkeypatch.setattr(backoff, "FIRST_S", 8.0)  # of a second failure
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        client = triton.InferenceServerClient(servers[0].endpoints.grpc)
+        for answers in (True, False):
+            (worker,) = [one for one in workers_of(servers[0].group) if one.model == "double"]
+            worker.kill()
+            if answers:
+                await until(lambda: "double answers again" in capsys.readouterr().err)
+        killed_s = time.monotonic()
+        await until(lambda: not client.is_model_ready("double"))
+        assert time.monotonic() - killed_s < 7.0 and "answers again" not in capsys.readouterr().err
+        await until(lambda: "double answers again" in capsys.readouterr().err)
 
     supervised(settings, scenario)
 
