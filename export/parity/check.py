@@ -63,7 +63,7 @@ def check_parity(folder: Path, source: str | Checkpoint | None = None) -> list[M
         YARDSTICK: dict(eager_runners(graphs, torch.float32)),
         RUNTIME: _runtime_runners(folder, manifest),
         LOWERED: _lowered_runners(folder, manifest),
-        TENSORRT_FORM: dict(tensorrt_runners(folder, manifest)),
+        TENSORRT_FORM: _tensorrt_runners(folder, manifest),
     }
     if manifest.form == "onnx" and openvino_is_installed():
         runners[OPENVINO] = _openvino_runners(folder, manifest)
@@ -110,6 +110,11 @@ def _lowered_runners(folder: Path, manifest: Manifest) -> dict[str, Runner]:
     with guarded(f"{_ORT} to load the graphs of {folder}"):
         served = create_runners(folder, manifest, runtime="onnxruntime")
     return guard_runners(served, _ORT, folder, lowered)
+
+
+def _tensorrt_runners(folder: Path, manifest: Manifest) -> dict[str, Runner]:
+    with guarded(f"{_ORT} to load TensorRT's graphs of {folder}"):
+        return guard_runners(tensorrt_runners(folder, manifest), _ORT, folder)
 
 
 def _openvino_runners(folder: Path, manifest: Manifest) -> dict[str, Runner]:

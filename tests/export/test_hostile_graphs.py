@@ -66,6 +66,14 @@ def test_a_graph_that_fails_as_it_runs_is_an_error_that_says_how(verb, artefact,
     assert "indices element out of data bounds" in error.found
 
 
+@pytest.mark.planted
+def test_so_is_one_for_tensorrt_that_fails_as_it_is_run_in_its_place(artefact, signature):
+    assert (artefact / "model.tensorrt.onnx").is_file()
+    replace_graph(artefact, fails_as_it_runs(signature), "model.tensorrt")
+    error = refusal(check, artefact)
+    assert "ONNX Runtime" in error.expected and "indices element out of data bounds" in error.found
+
+
 @pytest.mark.parametrize("verb", [inspect, check])
 def test_a_graph_that_never_ends_is_ended(verb, artefact, signature):
     replace_graph(artefact, endless_loop(signature))
