@@ -10,6 +10,7 @@ import httpx
 import pytest
 from openai import AsyncOpenAI, AuthenticationError, OpenAI, RateLimitError
 
+from serving.gateway.middleware import metrics
 from serving.gateway.middleware.keys import new_key
 from serving.triton.server.ports import free_ports
 from tests.conftest import DATES, DIGITS, EVERY_TASK, LANGUAGE_MODEL, NARROW_LENGTH, NARROW_WAITING
@@ -235,7 +236,9 @@ def test_ready_means_that_every_model_answers_its_canary(gateway, server):
         assert refused.status_code == 503 and refused.headers["retry-after"]
 
 
-def test_metrics_count_requests_tokens_and_first_tokens_by_route(gateway, server):
+def test_metrics_count_requests_tokens_and_first_tokens_by_route(gateway, server, monkeypatch):
+    monkeypatch.setattr(metrics, "FRESH_S", -1.0)
+
     def metric(name):
         lines = httpx.get(f"{gateway.url}/metrics").text.splitlines()
         return next((float(line.rpartition(" ")[2]) for line in lines if line.startswith(name)), 0.0)
