@@ -288,7 +288,8 @@ class TritonServer:
     def remove_log(self) -> bool:
         """Remove what was kept of a server that failed; False where that cannot be done now."""
         if self._workspace is not None:
-            shutil.rmtree(self._workspace, ignore_errors=True)
+            with contextlib.suppress(RecursionError):  # which ignore_errors does not mean
+                shutil.rmtree(self._workspace, ignore_errors=True)
         if self._reaper is not None:
             self._reaper.dismiss()
         return self._workspace is None or not self._workspace.exists()
