@@ -94,6 +94,10 @@ class MarianTokenizer:
 
     byte_tokens = frozenset[int]()
 
+    def offsets(self, text: str) -> list[int]:
+        """None: the pieces of a source are not kept apart, and no prompt is scored by this tokenizer."""
+        return []
+
     def decode(self, token_ids: Sequence[int]) -> str:
         """The text of token ids of the target language, without special tokens."""
         known = [self._pieces.get(number, UNKNOWN_TOKEN) for number in token_ids if number not in self._specials]

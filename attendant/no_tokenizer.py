@@ -21,6 +21,10 @@ class NoTokenizer:
         """
         raise no_text("a text")
 
+    def offsets(self, text: str) -> list[int]:
+        """None."""
+        return []
+
     def decode(self, token_ids: Sequence[int]) -> str:
         """No text."""
         return ""

@@ -51,6 +51,12 @@ class TextTokenizer(Protocol):
             InputError: the text is empty, is longer than ``longest`` tokens, or cannot be said.
         """
 
+    def offsets(self, text: str) -> list[int]:
+        """How many characters of a text stand before each of its tokens, as :meth:`encode` found them.
+
+        Empty where that is not known.
+        """
+
     def decode(self, token_ids: Sequence[int]) -> str:
         """The text of token ids, without special tokens."""
 
@@ -122,8 +128,19 @@ class Tokenizer:
                 "remove or replace the characters that it lacks",
             ) from error
 
+    def offsets(self, text: str) -> list[int]:
+        """How many characters of a text stand before each of its tokens, as :meth:`encode` found them."""
+        encoding = self._library_for(text).encode(text, add_special_tokens=not isinstance(text, RenderedText))
+        places, end = [0], 0
+        for begin, until in encoding.offsets:  # (0, 0) of a token that is put around the text
+            # Blanks belong to what they stand before; several tokens of one character begin where it begins.
+            follows = begin == until or (begin > end and not text[end:begin].strip())
+            places.append(max(places[-1], end if follows else begin))
+            end = max(end, until)
+        return places[1:]
+
     def _encode(self, text: str, longest: int) -> list[int]:
-        tokenizer = self._with_specials if isinstance(text, (RenderedText, SpecialText)) else self._tokenizer
+        tokenizer = self._library_for(text)
         require_short(text, longest, self._widest, lambda beginning: len(tokenizer.encode(beginning).ids))
         if isinstance(text, RenderedText):
             ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
@@ -181,6 +198,9 @@ class Tokenizer:
         tokenizer.encode_special_tokens = False
         tokenizer.pre_tokenizer = self._own_pre_tokenizer
         return tokenizer
+
+    def _library_for(self, text: str) -> _Tokenizer:
+        return self._with_specials if isinstance(text, (RenderedText, SpecialText)) else self._tokenizer
 
     def _strangers(self, text: str, ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -> list[str]:
         spans = [span for token, span in zip(ids, offsets, strict=True) if token == self._refused]

@@ -122,6 +122,9 @@ class _DotTokenizer:
     def encode(self, text: str, longest: int) -> list[int]:
         return [0] * len(text)
 
+    def offsets(self, text: str) -> list[int]:
+        return []
+
     def decode(self, token_ids: Sequence[int]) -> str:
         return "." * len(token_ids)
 

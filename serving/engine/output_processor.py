@@ -27,7 +27,7 @@ class OutputProcessor:
         request = sequence.request
         prompt = RequestOutput(text=request.text, candidate=sequence.candidate)
         if request.scores_prompt:
-            prompt = sequence.builder.prompt(request.text, request.scored)
+            prompt = sequence.builder.prompt(request.text, request.scored, request.text_offsets)
         if not request.max_tokens:
             self._end(sequence, "length", None, prompt)
         elif prompt.text or prompt.token_ids:

@@ -138,8 +138,7 @@ class TextGenerationModel:
         """
         longest = self.max_input_tokens
         if isinstance(inputs, str):
-            if parse_special and not isinstance(inputs, RenderedText):
-                inputs = SpecialText(inputs)
+            inputs = _as_meant(inputs, parse_special)
             with of_param(TEXT_INPUT):
                 inputs = self.tokenizer.encode(inputs, longest)
         if not 1 <= len(inputs) <= longest:
@@ -158,6 +157,10 @@ class TextGenerationModel:
     def _guide(self, options: SamplingParams) -> TokenGuide | None:
         # Compiled here, and not in the thread that decodes for all.
         return None if options.structure is None else self.loaded.guides.prepare(options.structure)
+
+
+def _as_meant(text: str, parse_special: bool) -> str:
+    return SpecialText(text) if parse_special and not isinstance(text, RenderedText) else text
 
 
 def require_tokens(tokens: Sequence[int], name: str, below: int | None = None) -> None:
@@ -289,13 +292,16 @@ class LanguageModel(TextGenerationModel):
         if len(prompt) > most:
             expected = f"a prompt of at most {most} tokens, as longrope has other angles for all of a longer one's"
             raise InputError(expected, str(len(prompt)), "shorten the prompt; its answer may go on beyond")
+        text = (inputs if isinstance(inputs, str) else self.tokenizer.decode(inputs)) if options.echo else ""
+        places = options.echo and options.logprobs and isinstance(inputs, str)
         why = f"the cache's {longest} positions less the prompt's {len(prompt)}"
         return Request(
             prompt=prompt,
             max_tokens=require_limit(options.max_tokens, longest - len(prompt), why, least=0),
             options=options,
             seed=seed,
-            text=(inputs if isinstance(inputs, str) else self.tokenizer.decode(inputs)) if options.echo else "",
+            text=text,
+            text_offsets=tuple(self.tokenizer.offsets(_as_meant(text, options.parse_special))) if places else (),
             input_tokens=len(prompt),
             guide=self._guide(options),
         )

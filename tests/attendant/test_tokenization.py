@@ -5,7 +5,7 @@ from tokenizers.models import BPE, Unigram, WordLevel, WordPiece
 
 from attendant.errors import ArtefactError, ConfigError, InputError
 from attendant.tokenization import load_tokenizer
-from attendant.tokenizer import UNKNOWN_TOKEN, RenderedText, Tokenizer
+from attendant.tokenizer import UNKNOWN_TOKEN, RenderedText, SpecialText, Tokenizer
 
 SPECIALS = ("<pad>", "<s>", "</s>", UNKNOWN_TOKEN)
 
@@ -186,3 +186,40 @@ def test_a_vocabulary_without_its_unknown_token_refuses_other_characters(model, 
     assert tokenizer.encode("a", 9) == [0]
     with pytest.raises(InputError, match=r"text of the model's vocabulary 'a'; found .*(?i:unk).* for 'z'"):
         tokenizer.encode(text, 9)
+
+
+def bytes_of_composed_text():
+    library = Library(BPE({byte: number for number, byte in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, []))
+    library.normalizer = normalizers.NFC()
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    return library
+
+
+def words(*others):
+    library = Library(WordPiece({one: number for number, one in enumerate((*SPECIALS, *others))}, unk_token="<unk>"))
+    library.normalizer = normalizers.BertNormalizer(lowercase=True)
+    library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return library
+
+
+@pytest.mark.parametrize(
+    ("library", "text", "offsets"),
+    [
+        # Two bytes are the é, which the text says in two characters.
+        (bytes_of_composed_text(), "cafe\u0301 au", [0, 1, 2, 3, 3, 5, 6, 7]),
+        (bytes_of_composed_text(), "a🙃 b", [0, 1, 1, 1, 1, 2, 3]),
+        (words("the", "cat", "##s", "sat"), "The  Cats\tsat", [0, 3, 8, 9]),
+        (words("cat"), "dog cat dog cat", [0, 3, 7, 11]),
+        (with_ends(), "ab", [0, 0, 1, 2]),
+        (with_ends(), SpecialText("<s>ab"), [0, 0, 3, 4, 5]),
+    ],
+)
+def test_offsets_count_characters_of_the_text_as_it_was_written(library, text, offsets):
+    tokenizer = Tokenizer(library, unknown="keep")
+    assert tokenizer.offsets(text) == offsets
+    assert len(tokenizer.encode(text, 99)) == len(offsets)
+
+
+def test_offsets_of_a_rendered_text_are_those_of_its_own_tokens():
+    tokenizer = Tokenizer(with_ends())
+    assert tokenizer.offsets(RenderedText("<s>ab")) == [0, 3, 4]

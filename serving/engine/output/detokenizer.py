@@ -174,12 +174,13 @@ class OutputBuilder:
             top_bytes=self._bytes_of_tops([choice.top]),
         )
 
-    def prompt(self, text: str, scored: Sequence[SampledToken]) -> RequestOutput:
+    def prompt(self, text: str, scored: Sequence[SampledToken], offsets: Sequence[int] = ()) -> RequestOutput:
         """The output of a prompt whose tokens were scored; of the first, nothing is known.
 
         Args:
             text: of the prompt.
             scored: its tokens.
+            offsets: how many characters stand before each; if not given, as many as those before it say.
         """
         self._begin = len(text)
         token_bytes = self._bytes_of(one.token for one in scored)
@@ -192,7 +193,7 @@ class OutputBuilder:
             logprobs=tuple(one.logprob for one in scored),
             top_logprobs=tops if self._options.top_logprobs else (),
             token_bytes=token_bytes,
-            text_offsets=tuple(_places(text, token_bytes)) if self._spells else (),
+            text_offsets=tuple(offsets or _places(text, token_bytes)) if self._spells else (),
             top_bytes=self._bytes_of_tops(tops),
             prompt_tokens=len(scored),
         )

@@ -52,15 +52,19 @@ def remove_regions(name: str, directory: Path = DIRECTORY) -> None:
     """Remove the regions of one server that ``new_server_name`` named; another name removes nothing."""
     for region in directory.glob("attendant_*"):
         if OURS.match(region.name) and region.name.startswith(region_prefix(name)):
-            region.unlink(missing_ok=True)
+            _remove(region)
 
 
 def remove_dead_regions(directory: Path = DIRECTORY) -> None:
     """Remove the regions that servers of ours left behind when the process that started them died."""
     for region in directory.glob("attendant_*"):
         if is_orphan(region.name):
-            with contextlib.suppress(PermissionError):  # another user's: theirs to remove
-                region.unlink(missing_ok=True)
+            _remove(region)
+
+
+def _remove(region: Path) -> None:
+    with contextlib.suppress(OSError):  # gone meanwhile; another user's, or a folder: no region of ours
+        region.unlink()
 
 
 def _lives(pid: int) -> bool:

@@ -124,3 +124,11 @@ def test_it_is_echoed_without_a_run(generator):
 def test_no_beam_is_followed_for_no_token():
     with pytest.raises(InputError, match="beams with max_tokens of at least 1"):
         SamplingParams(beam_width=2, max_tokens=0)
+
+
+def test_a_texts_tokens_stand_where_the_tokenizer_found_them(generator):
+    prompt = f"<s>{PROMPT}"  # whose own start token would seem to be what the text begins with
+    (output,) = scored(generator, prompt)
+    assert output.text_offsets == tuple(generator.tokenizer.offsets(prompt)) and output.text_offsets[:3] == (0, 0, 1)
+    (output,) = scored(generator, prompt, parse_special=True)
+    assert output.text_offsets[:3] == (0, 0, 3)

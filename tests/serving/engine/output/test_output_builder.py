@@ -129,3 +129,10 @@ def test_places_of_an_answer_count_from_its_prompt(tokenizer):
     assert writer.add(SampledToken(tokens_of(tokenizer, "c")[0]), None).text_offsets == (4,)
     plain = OutputBuilder(tokenizer, SamplingParams(), 0)
     assert plain.prompt("a🙃 b", scored).text_offsets == () == plain.add(scored[1], None).text_offsets
+
+
+def test_places_of_a_prompt_that_its_tokenizer_changes_are_those_that_it_says(tokenizer):
+    writer = OutputBuilder(tokenizer, SamplingParams(logprobs=True), 0)
+    scored = [SampledToken(token) for token in tokens_of(tokenizer, "éa")]
+    assert writer.prompt("e\u0301a", scored, (0, 0, 2)).text_offsets == (0, 0, 2)
+    assert writer.add(scored[-1], None).text_offsets == (3,)

@@ -34,6 +34,14 @@ def test_a_dead_starters_regions_go_and_a_living_ones_stay(tmp_path: Path):
     assert (dead.exists(), living.exists()) == (False, True)
 
 
+def test_folders_that_are_called_as_regions_hold_nothing_up(tmp_path: Path):
+    for remove, name in ((remove_dead_regions, new_server_name(_dead_pid())), (remove_regions, "attendant_1_1_beef")):
+        folder, other = tmp_path / f"{region_prefix(name)}", _region(tmp_path, name)
+        (folder / "in").mkdir(parents=True)
+        remove(tmp_path) if remove is remove_dead_regions else remove(name, tmp_path)
+        assert (folder.exists(), other.exists()) == (True, False)
+
+
 def test_regions_of_another_pid_namespace_stay(tmp_path: Path):
     region = _region(tmp_path, f"attendant_{pid_namespace() + 1}_{_dead_pid()}_beef")
     remove_dead_regions(tmp_path)
