@@ -1,6 +1,7 @@
 """The edge of every command line: verbs and their help, one line for each error, and the exit status it states."""
 
 import ast
+import errno
 import inspect
 import os
 import signal
@@ -19,11 +20,12 @@ from typing import Annotated, Any, Literal, NoReturn, TypeAlias, Union, get_args
 
 import tyro
 
-from attendant.errors import AttendantError, MachineError, OutputError
+from attendant.errors import AttendantError, InputError, MachineError, OutputError
 from attendant.extras import provider_of
 from attendant.folders import FULL_DISK
 from attendant.printable import printable
 from attendant.standard_streams import open_standard_streams
+from attendant.text_bounds import shortened
 
 FAILURE_STATUS = 1
 USAGE_STATUS = 2
@@ -35,6 +37,7 @@ _METAVARS = {str: "TEXT", Path: "PATH", int: "INT", float: "FLOAT"}
 _HELP = ("--help", "-h")
 _ENDED = {128 + number: number for number in (signal.SIGTERM, signal.SIGHUP)}
 _AGAIN_S = 0.2
+_NO_PATHS = {errno.ELOOP, errno.ENAMETOOLONG}
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +235,7 @@ def _guard(command: Callable[[], int], verbose: bool) -> int:
         sys.stdout.flush()  # a reader that left is noticed here and not while Python ends
         return status
     except AttendantError as error:
-        return _report(error, error.exit_status, verbose)
+        return _report(error, verbose)
     except KeyboardInterrupt:
         return INTERRUPTED_STATUS
     except BrokenPipeError:
@@ -241,14 +244,14 @@ def _guard(command: Callable[[], int], verbose: bool) -> int:
         return FAILURE_STATUS
     except OSError as error:
         if error.errno not in FULL_DISK:
-            return _report(_removed_folder() or error, FAILURE_STATUS, verbose)
+            return _report(_removed_folder() or _no_path(error) or error, verbose)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         full = OutputError("room for what is written", str(error), "free some, or write it elsewhere")
-        return _report(full, FAILURE_STATUS, verbose)
+        return _report(full, verbose)
     except ModuleNotFoundError as error:
-        return _report(_missing_extra(error), FAILURE_STATUS, verbose)
+        return _report(_missing_extra(error), verbose)
     except Exception as error:
-        return _report(error, FAILURE_STATUS, verbose)
+        return _report(_no_path(error.__context__) or error, verbose)
 
 
 def _removed_folder() -> MachineError | None:
@@ -256,6 +259,14 @@ def _removed_folder() -> MachineError | None:
         os.getcwd()  # noqa: PTH109  (Path.cwd is the same, in more words)
     except FileNotFoundError:
         return MachineError("a working directory", "one that was removed", "change into another")
+    return None
+
+
+def _no_path(error: BaseException | None) -> InputError | None:
+    # Python 3.11 and 3.12 make a RuntimeError of a loop that they meet while they resolve a path.
+    if isinstance(error, OSError) and error.errno in _NO_PATHS:
+        found = f"{error.strerror}: {shortened(str(error.filename))}"
+        return InputError("paths without loops of links or very long names", found, "name another")
     return None
 
 
@@ -269,9 +280,9 @@ def _missing_extra(error: ModuleNotFoundError) -> Exception:
     return missing
 
 
-def _report(error: Exception, status: int, verbose: bool) -> int:
+def _report(error: Exception, verbose: bool) -> int:
     if verbose:
         traceback.print_exception(error)
     kind = "error" if isinstance(error, AttendantError) else f"unexpected {type(error).__name__}"
     sys.stderr.write(f"{kind}: {printable(' '.join(str(error).split()))}\n")
-    return status
+    return error.exit_status if isinstance(error, AttendantError) else FAILURE_STATUS

@@ -82,7 +82,7 @@ def replaced_folder(target: Path) -> Iterator[Path]:
     except OSError as error:
         raise _output_error(target, error) from error
     finally:
-        shutil.rmtree(staged, ignore_errors=True)
+        _remove(staged)
         os.close(descriptor)
 
 
@@ -110,7 +110,7 @@ def staged_beside(target: Path) -> Iterator[Path]:
     try:
         yield staged
     finally:
-        shutil.rmtree(staged, ignore_errors=True)
+        _remove(staged)
         os.close(descriptor)
 
 
@@ -181,13 +181,19 @@ def _new_folder(target: Path) -> tuple[Path, int]:
 def _clear_staged(target: Path) -> None:
     for path in sorted(target.parent.iterdir()):
         if path.name.startswith(_prefix(target)) and path.is_dir():
-            with suppress(FileNotFoundError), _held(path) as held:
-                if not held:
+            # What another user has called so, in a folder that all may write, is none of ours.
+            with suppress(FileNotFoundError, PermissionError), _held(path) as held:
+                if not held or path.lstat().st_uid != os.geteuid():
                     continue
                 if path.name.endswith(_OLD) and not target.exists():
                     path.rename(target)  # killed between two renames: this is all there is
                 else:
-                    shutil.rmtree(path, ignore_errors=True)
+                    _remove(path)
+
+
+def _remove(folder: Path) -> None:
+    with suppress(RecursionError):  # nested deeper than any that we write
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

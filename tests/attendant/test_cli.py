@@ -53,7 +53,17 @@ def interrupted() -> int:
     raise KeyboardInterrupt
 
 
-VERBS = {verb.__name__: verb for verb in (fine, mistake, failure, bug, interrupted)}
+def resolving(path: Path) -> int:
+    """Resolve a path.
+
+    Args:
+        path: to be resolved.
+    """
+    path.resolve().exists()
+    return 0
+
+
+VERBS = {verb.__name__: verb for verb in (fine, mistake, failure, bug, interrupted, resolving)}
 
 
 def status_of(*words):
@@ -80,6 +90,14 @@ def test_a_verb_that_returns_leaves_with_its_status(count, capsys):
 def test_an_error_is_one_line_on_standard_error_and_its_status(verb, status, line, capsys):
     assert status_of(verb) == status
     assert capsys.readouterr() == ("", line)
+
+
+def test_a_path_that_no_file_system_takes_is_an_error_of_the_users(tmp_path, capsys):
+    (loop := tmp_path / "loop").symlink_to(loop)
+    for path, found in ((loop / "in", "levels of symbolic links"), ("n" * 300, "File name too long")):
+        assert status_of("resolving", "--path", str(path)) == 2
+        line = capsys.readouterr().err
+        assert line.startswith("error: expected paths without loops") and found in line
 
 
 @pytest.mark.parametrize("words", [("mistake", "--verbose"), ("--verbose", "bug")], ids=str)

@@ -176,6 +176,35 @@ def test_what_a_killed_process_has_left_is_cleared_away_without_writing_anew(tar
     assert contents(target) == OLD
 
 
+def test_what_another_user_has_called_so_stays_and_holds_nothing_up(target, monkeypatch):
+    theirs = target.with_name(f".{target.name}.staging-abc")
+    theirs.mkdir()
+    clear_left_behind(target.with_name("other"))
+    with monkeypatch.context() as patch:
+        patch.setattr("attendant.folders.os.geteuid", lambda: os.getuid() + 1)
+        clear_left_behind(target)
+    assert beside(target) == [theirs.name, "artefact"]
+    clear_left_behind(target)
+    assert beside(target) == ["artefact"]
+
+
+def test_a_folder_that_is_nested_too_deep_to_be_removed_holds_nothing_up(target):
+    theirs = target.with_name(f".{target.name}.staging-abc")
+    here = os.getcwd()
+    try:
+        theirs.mkdir()
+        os.chdir(theirs)
+        for _ in range(2000):
+            os.mkdir("d")
+            os.chdir("d")
+    finally:
+        os.chdir(here)
+    with replaced_folder(target) as staged:
+        (staged / "new").write_text("new")
+    assert contents(target) == {"new": "new"}
+    subprocess.run(["rm", "-rf", str(theirs)], check=True)
+
+
 def test_what_another_process_holds_is_not_cleared_away(target):
     with one_at_a_time(target), replaced_folder(target):
         held = beside(target)

@@ -189,7 +189,9 @@ def test_a_vocabulary_without_its_unknown_token_refuses_other_characters(model, 
 
 
 def bytes_of_composed_text():
-    library = Library(BPE({byte: number for number, byte in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, []))
+    library = Library(
+        BPE({byte: number for number, byte in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, [])
+    )
     library.normalizer = normalizers.NFC()
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     return library
