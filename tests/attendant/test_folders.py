@@ -190,12 +190,12 @@ def test_what_another_user_has_called_so_stays_and_holds_nothing_up(target, monk
 
 def test_a_folder_that_is_nested_too_deep_to_be_removed_holds_nothing_up(target):
     theirs = target.with_name(f".{target.name}.staging-abc")
-    here = os.getcwd()
+    here = Path.cwd()
     try:
         theirs.mkdir()
         os.chdir(theirs)
         for _ in range(2000):
-            os.mkdir("d")
+            Path("d").mkdir()
             os.chdir("d")
     finally:
         os.chdir(here)
