@@ -8,10 +8,16 @@ import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+SHARED_PLACE = Path("/tmp")  # noqa: S108  looked through as well as $TMPDIR # nosec B108
 
-def temporary_folder() -> "TemporaryDirectory[str]":
-    """A folder of this process, to be used by ``with``."""
-    return TemporaryDirectory(prefix=folder_prefix(os.getpid()))
+
+def temporary_folder(place: Path | None = None) -> "TemporaryDirectory[str]":
+    """A folder of this process, to be used by ``with``.
+
+    Args:
+        place: ``$TMPDIR`` if not given, or :data:`SHARED_PLACE`.
+    """
+    return TemporaryDirectory(prefix=folder_prefix(os.getpid()), dir=place)
 
 
 def folder_prefix(pid: int) -> str:

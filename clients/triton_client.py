@@ -178,7 +178,12 @@ class TritonClient:
         Raises:
             UnreachableError: nothing answers, or this client may not ask for it.
         """
-        index = await self._call_with_retries(lambda: self._client.get_model_repository_index(headers=self._admin))
+        try:
+            index = await self._call_with_retries(lambda: self._client.get_model_repository_index(headers=self._admin))
+        except ServerError as error:
+            if type(error) is not ServerError:
+                raise
+            return {}  # there is a link to nowhere beside the models
         if index is None:  # gRPC cannot parse it: a folder beside the models has a name that is not UTF-8
             return {}
         return {model.name: model.reason or model.state for model in index.models if model.state != "READY"}

@@ -12,14 +12,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from multiprocessing import forkserver, get_context, parent_process
+from functools import cache
+from multiprocessing import current_process, forkserver, get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
 from threading import RLock, Thread
 from typing import Any
 
 from attendant.errors import AttendantError, ExportError
 from attendant.folders import FULL_DISK
+from attendant.temporary_folders import SHARED_PLACE, temporary_folder
 
 Call = tuple[Any, ...]
 IMPORTED = [
@@ -32,6 +36,7 @@ IMPORTED = [
 ]
 """What the processes are forked with: libraries alone, as the path to our own modules is that of whoever forks."""
 _TERMINATED = 143
+_LONGEST_PLACE = 45
 _PATIENCE_S = 1.0
 _COLLECTED_EACH = 50_000
 """Objects between two looks for garbage, of which tracing makes none: with 700 they are a tenth of its time."""
@@ -71,8 +76,17 @@ def run_each(function: Callable[..., None], calls: Mapping[str, Call]) -> Iterat
 
 def start_importing() -> None:
     """Begin to import what an export needs, while this process does something else."""
+    # It keeps its socket in a folder of its own, which stays for ever where this process is killed, if it is not one of
+    # those that a later start removes.
+    current_process()._config.setdefault("tempdir", _folder().name)  # type: ignore[attr-defined]
     forkserver.set_forkserver_preload(IMPORTED)
     forkserver.ensure_running()
+
+
+@cache
+def _folder() -> "TemporaryDirectory[str]":
+    # The kernel takes 107 bytes of a socket's path.
+    return temporary_folder(Path(gettempdir()) if len(os.fsencode(gettempdir())) <= _LONGEST_PLACE else SHARED_PLACE)
 
 
 def _start(function: Callable[..., None], arguments: Call) -> tuple[Connection, BaseProcess]:

@@ -5,6 +5,7 @@ import math
 import socket
 
 import pytest
+from tritonclient.utils import InferenceServerException
 
 from attendant.errors import ConfigError, UnreachableError
 from clients.load.scenario import Inputs, Scenario, Target, Workload
@@ -22,6 +23,20 @@ def test_an_index_with_a_name_that_is_not_utf8_names_no_failed_model(monkeypatch
             return await client.failed_models()
 
     assert asyncio.run(failed()) == {}
+
+
+def test_an_index_that_the_server_cannot_make_names_none_either_and_a_refusal_is_one(monkeypatch):
+    async def failed(error):
+        async def index(**_):
+            raise error
+
+        async with TritonClient("127.0.0.1:1") as client:
+            monkeypatch.setattr(client._client, "get_model_repository_index", index)
+            return await client.failed_models()
+
+    assert asyncio.run(failed(InferenceServerException("failed to stat file /x", "StatusCode.INTERNAL"))) == {}
+    with pytest.raises(UnreachableError):
+        asyncio.run(failed(InferenceServerException("not allowed", "StatusCode.UNAVAILABLE")))
 
 
 def test_each_of_several_addresses_is_asked_once_without_retries():

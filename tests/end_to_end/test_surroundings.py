@@ -55,6 +55,7 @@ def wait_for_health(address, models):
 def test_a_server_with_odd_folders_and_an_idle_caller_serves_goes_on_and_ends(repository_of_two, tmp_path):
     repository, temporary = tmp_path / ODD / "models", tmp_path / ODD / "temporary"
     shutil.copytree(repository_of_two, repository)
+    (repository / "gone").symlink_to(tmp_path / "nowhere")
     temporary.mkdir()
     (grpc,) = free_ports(1)
     reading, writing = os.pipe2(os.O_NONBLOCK)

@@ -9,16 +9,14 @@ Source: M. Moskal et al., llguidance, https://github.com/guidance-ai/llguidance.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 import numpy as np
-from tokenizers import decoders
 
 from attendant.errors import BusyError, InputError, MachineError
 from attendant.no_tokenizer import NoTokenizer, no_text
@@ -26,6 +24,7 @@ from attendant.sampling_params import Structure
 from attendant.tokenizer import TextTokenizer, Tokenizer
 from serving.engine.sampling.guide_grammar import byte_vocabulary, compile_guide, on_one_line
 from serving.engine.sampling.guide_trial import GuideTrial
+from serving.engine.sampling.guide_vocabulary import GuideVocabulary, says_exactly
 from serving.runtime.base import Array
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 MOST_GRAMMARS = 16  # that are kept compiled
 MOST_GUIDES = 64  # that requests may hold at once, each of up to 64 MiB
 MOST_REFUSED = 64  # that are remembered
-_ANNOTATIONS = frozenset({"title", "description", "$comment", "default", "examples"})
 _NUMBERED_TOKEN = re.compile(r"<\[\d+\]>")
 
 
@@ -143,29 +141,12 @@ class Guides:
         tried = guide
         if guide.kind == "grammar":  # the trial knows no tokens: any of its own stands for one that is named by number
             tried = replace(guide, text=_NUMBERED_TOKEN.sub("<[0]>", guide.text))
-        self._require_no_special_text(guide)
         self._trial.require_cheap(tried)
         if guide.kind == "grammar":  # one that names tokens by their texts was not tried out, and is refused here
             compile_guide(byte_vocabulary(), tried)
         compiled = TokenGuide(compile_guide(vocabulary, guide), self._vocabulary_size)
         compiled.copy().allowed()
         return compiled
-
-    def _require_no_special_text(self, guide: Structure) -> None:
-        # What a guide forces is made into tokens as any text, so that the special one comes, which it then refuses. A
-        # schema's annotations may name one, which no answer says; so may a grammar beside what is said, as tools' do.
-        said = "\n".join(_sayable_texts(guide))
-        for token in self._special_texts:
-            if token in said:
-                expected = "a guide without the text of a special token"
-                raise InputError(expected, repr(token), "say it another way")
-
-    @cached_property
-    def _special_texts(self) -> list[str]:
-        library = self._tokenizer.library if isinstance(self._tokenizer, Tokenizer) else None
-        if library is None or isinstance(library.decoder, decoders.Fuse):  # whose texts are spelled without them
-            return []
-        return [token.content for token in library.get_added_tokens_decoder().values() if token.special]
 
     @cached_property
     def _vocabulary(self) -> LLTokenizer:
@@ -179,54 +160,10 @@ class Guides:
             raise _no_guide(f"a {type(self._tokenizer).__name__}")
         if not self._end:
             raise _no_guide("none that ends an answer")
-        library = self._tokenizer.library
-        size = max(self._vocabulary_size, library.get_vocab_size())
-        if isinstance(library.decoder, decoders.Fuse):
-            return LLTokenizer(TokenizerWrapper(_Spelling(self._tokenizer, size, self._end)), eos_token=self._end)
-        try:
-            return LLTokenizer(library.to_str(), n_vocab=size, eos_token=self._end)
-        except ValueError as error:
-            raise _no_guide(str(error)) from error
-
-
-class _Spelling:
-    # What TokenizerWrapper asks of a tokenizer whose tokens stand for themselves.
-
-    bos_token_id = None
-
-    def __init__(self, tokenizer: Tokenizer, size: int, end: list[int]) -> None:
-        self._ids = {text.encode(): token for text, token in tokenizer.library.get_vocab().items()}
-        spelled = {token: text for text, token in self._ids.items()}
-        added = tokenizer.library.get_added_tokens_decoder()
-        self.special_token_ids = [token for token in range(size) if token in added or token not in spelled]
-        self._ids = {text: token for text, token in self._ids.items() if token not in added}
-        self.tokens = [spelled.get(token, b"") for token in range(size)]
-        self.eos_token_id = end[0]
-
-    def __call__(self, text: bytes) -> list[int]:
-        # The longest token at each place, up to what no token says: what the grammar forces is spelled this way.
-        found: list[int] = []
-        while fitting := [known for known in self._ids if known and text.startswith(known)]:
-            longest = max(fitting, key=len)
-            found.append(self._ids[longest])
-            text = text[len(longest) :]
-        return found
-
-
-def _sayable_texts(guide: Structure) -> Iterator[str]:
-    try:
-        values = [json.loads(guide.text)] if guide.kind == "json_schema" else [guide.text] * (guide.kind == "regex")
-    except (ValueError, RecursionError):
-        return  # which llguidance says in its words
-    while values:
-        value = values.pop()
-        if isinstance(value, str):
-            yield value.replace("\\", "")
-        elif isinstance(value, list):
-            values += value
-        elif isinstance(value, dict):
-            yield from value
-            values += [below for name, below in value.items() if name not in _ANNOTATIONS]
+        if not says_exactly(self._tokenizer):
+            raise _no_guide(f"the decoder {self._tokenizer.library.decoder}")
+        size = max(self._vocabulary_size, self._tokenizer.library.get_vocab_size())
+        return LLTokenizer(TokenizerWrapper(GuideVocabulary(self._tokenizer, size, self._end)), eos_token=self._end)
 
 
 def _no_guide(found: str) -> InputError:

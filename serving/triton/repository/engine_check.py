@@ -13,6 +13,7 @@ from attendant.manifest import Manifest
 from attendant.records import read_file
 from serving.runtime.tensorrt.engine_match import require_match
 from serving.runtime.tensorrt.this_machine import this_platform
+from serving.triton.repository.entries import CONFIG, model_folders
 from serving.triton.repository.pbtxt import config_from_pbtxt
 
 
@@ -32,7 +33,7 @@ def check_engines(repository: Path, models: Collection[str] = ()) -> list[Engine
     """
     found = [
         _verified(folder, _stamp(folder))
-        for model in (sorted(repository / name for name in models) if models else sorted(repository.glob("*")))
+        for model in (sorted(repository / name for name in models) if models else model_folders(repository).values())
         for folder in _with_engines(model)
     ]
     manifests = [manifest for manifest in found if manifest is not None]
@@ -54,11 +55,13 @@ def find_unfit(repository: Path, models: Collection[str] = ()) -> dict[str, str]
         AttendantError: as :func:`check_engines`, where none is left.
     """
     unfit = {}
-    present = {path.parent.name for path in repository.glob("*/config.pbtxt")}
+    present = model_folders(repository).keys()
     names = present & set(models) if models else present
     for name in sorted(names):
         try:
             check_engines(repository, [name])
+        except OSError as error:
+            unfit[name] = str(error)
         except AttendantError as error:
             unfit[name] = str(error)
             if names <= unfit.keys():
@@ -71,7 +74,7 @@ def _with_engines(model: Path) -> list[Path]:
     if not list(model.glob(f"*/{ENGINE_MANIFEST_NAME}")):
         return []
     try:
-        policy = config_from_pbtxt(read_file(model / "config.pbtxt").decode()).version_policy
+        policy = config_from_pbtxt(read_file(model / CONFIG).decode()).version_policy
     except (AttendantError, OSError, ValueError):  # which another refuses
         return []
     names = [path.name for path in model.iterdir() if path.is_dir() and path.name.isdecimal()]

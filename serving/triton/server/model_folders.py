@@ -15,10 +15,11 @@ from pathlib import Path
 from attendant.errors import ArtefactError
 from attendant.printable import printable
 from serving.triton.repository.engine_check import find_unfit
+from serving.triton.repository.entries import CONFIG, model_folders
 from serving.triton.server.settings import ServerSettings
 from serving.triton.server.workspace import is_plain
 
-CONFIG, LABELS = "config.pbtxt", "labels.txt"
+LABELS = "labels.txt"
 MOST_CONFIG_BYTES = 1 << 24
 _NUMBER = re.compile("-?[0-9]+")
 _LARGEST_VERSION = 2**31 - 1
@@ -35,9 +36,9 @@ def find_models(settings: ServerSettings, before: Collection[str] = ()) -> tuple
         ArtefactError: the repository has no model, or lacks one that was requested.
         AttendantError: none of them can be served because of its engines.
     """
-    folders = {path.parent.name: path.parent for path in settings.repository.glob(f"*/{CONFIG}")}
+    folders = model_folders(settings.repository)
     engines = find_unfit(settings.repository, settings.models)
-    reasons = {name: engines.get(name) or unfit(folder) for name, folder in sorted(folders.items())}
+    reasons = {name: engines.get(name) or unfit(folder) for name, folder in folders.items()}
     left_out = {name: reason for name, reason in reasons.items() if reason}
     present = folders.keys() - left_out.keys()
     missing = set(settings.models or before) - present

@@ -308,6 +308,7 @@ class ModelWatch:
                 self.reason = found
                 continue
             self.loading = True
+            self._wrong.load(self.name)
             try:
                 with suppress(AttendantError):  # the server says it again when it is asked which models failed
                     await self._reload()

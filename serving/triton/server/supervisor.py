@@ -71,6 +71,8 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
             try:
                 server.start(later={*stuck, *harmful, *wrong.names()}, before=before, one_by_one=bool(suspects))
                 before = server.models
+                for name in server.models:
+                    wrong.load(name)
                 await _wait_until_live(server, supervision.start_timeout_s)
                 async with TritonClient(
                     server.endpoints.grpc,

@@ -24,15 +24,17 @@ class WrongModels:
         self.repository = repository
         self._times, self._files = Troubles(), dict[str, frozenset[tuple[str, int, int]]]()
 
-    def count(self, name: str) -> None:
-        """A model has answered its example wrongly."""
-        self._times.count(name)
+    def load(self, name: str) -> None:
+        """A model is about to be loaded, from its files as they are."""
         self._files[name] = self._files_of(name)
+
+    def count(self, name: str) -> None:
+        """It has answered its example wrongly."""
+        self._times.count(name)
 
     def forget(self, name: str) -> None:
         """It has answered rightly."""
         self._times.pop(name, None)
-        self._files.pop(name, None)
 
     def names(self) -> set[str]:
         """The models that no server should begin with."""

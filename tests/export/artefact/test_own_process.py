@@ -2,17 +2,21 @@ import errno
 import io
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from tqdm import tqdm
 
 from attendant.errors import ConfigError, ExportError
 from export.artefact.own_process import run_each
+from serving.triton.server.shared_memory import is_orphan
+from tests.conftest import ROOT
 
 
 def write_pid(path):
@@ -53,6 +57,22 @@ def no_room(path):
 
 def die(path):
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("length", [10, 200])
+def test_what_is_left_of_a_killed_export_is_called_as_what_the_next_start_of_a_server_removes(length):
+    code = (
+        "from export.artefact.own_process import *; from export.artefact.own_process import _folder; "
+        "start_importing(); print(_folder().name, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    with TemporaryDirectory(prefix="t" * length, dir="/tmp") as place:
+        killed = subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, env={"TMPDIR": place}, capture_output=True, text=True, check=False
+        )
+        left = Path(killed.stdout.strip())
+        assert killed.returncode == -signal.SIGKILL and left.is_dir() and is_orphan(left.name)
+        assert (left.parent == Path(place)) == (length < 100)
+        shutil.rmtree(left)
 
 
 def test_each_call_runs_in_a_process_of_its_own(tmp_path):

@@ -119,6 +119,17 @@ def test_what_triton_waits_for_or_ends_of_takes_its_own_model_away(
     assert told in capsys.readouterr().err
 
 
+def test_links_that_lead_nowhere_take_nothing_away(settings: ServerSettings, capsys: pytest.CaptureFixture[str]):
+    for name, target in (("gone", "/nowhere"), ("loop", "loop"), ("long", "n" * 256)):
+        (settings.repository / name).symlink_to(target)
+    (settings.repository / "double" / "config.pbtxt").unlink()
+    (settings.repository / "double" / "config.pbtxt").symlink_to("n" * 256)
+    assert find_models(settings) == ("tokens",)
+    told = capsys.readouterr().err
+    assert [line.split(": ")[1] for line in told.splitlines()] == ["double", "long", "loop"]
+    assert "File name too long" in told and "levels of symbolic links" in told
+
+
 @pytest.mark.parametrize("name", ["*", "a b", "a$(touch b)", "a\nb", "a;b", "'"])
 def test_a_name_that_is_more_to_a_shell_takes_its_own_model_away(
     settings: ServerSettings, name: str, capsys: pytest.CaptureFixture[str]

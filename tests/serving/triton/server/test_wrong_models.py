@@ -19,6 +19,7 @@ def wrong(tmp_path):
 
 def test_it_waits_ever_longer_until_its_files_change(wrong):
     assert wrong.pause_s("double") == 0 and wrong.names() == set()
+    wrong.load("double")
     wrong.count("double")
     first = wrong.pause_s("double")
     wrong.count("double")
@@ -26,8 +27,13 @@ def test_it_waits_ever_longer_until_its_files_change(wrong):
     for file in ("config.pbtxt", "1/model.py"):
         os.utime(wrong.repository / "double" / file, ns=(1, 1))
         assert wrong.pause_s("double") == 0
+        wrong.load("double")
         wrong.count("double")
         assert wrong.pause_s("double") > 0
+    wrong.load("double")
+    os.utime(wrong.repository / "double" / "config.pbtxt", ns=(2, 2))
+    wrong.count("double")
+    assert wrong.pause_s("double") == 0, "mended while it was loaded"
     wrong.forget("double")
     assert wrong.pause_s("double") == 0 and wrong.names() == set()
 
@@ -46,6 +52,7 @@ def test_folders_that_are_made_and_removed_meanwhile_are_no_error(wrong):
     thread = threading.Thread(target=churn)
     thread.start()
     try:
+        wrong.load("double")
         wrong.count("double")
         for _ in range(300):
             wrong.due_s("double")
