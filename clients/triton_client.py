@@ -60,7 +60,7 @@ class TritonClient:
         server: the address in use.
         timeout_s: longest wait for an answer, and for each response of a stream.
         retry: when a request is sent again.
-        answered_s: model → when it last answered a unary request, by the monotonic clock.
+        answered_s: model → when it last answered, a stream's parts included, by the monotonic clock.
     """
 
     def __init__(
@@ -321,6 +321,7 @@ class TritonClient:
                     continue
                 silence.end()
                 since_s, timeout_s = silence.heard_s, self.timeout_s
+                self.answered_s[model] = silence.heard_s
                 final = answer.parameters["triton_final_response"].bool_param
                 if final:
                     stream.complete()

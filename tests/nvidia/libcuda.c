@@ -22,6 +22,7 @@ Result cuDriverGetVersion(int* version) { *version = 13030; return 0; }
 Result cuDeviceGet(int* device, int number) { *device = number; return number == 0 ? 0 : 101; }
 Result cuDeviceGetName(char* name, int length, int device) { strncpy(name, "NVIDIA Made Of Paper", length); return 0; }
 Result cuDeviceGetAttribute(int* value, int which, int device) { *value = which == 75 ? 9 : which == 76 ? 0 : -1; return 0; }
+Result cuDeviceTotalMem_v2(size_t* bytes, int device) { *bytes = (size_t)1 << 30; return device == 0 ? 0 : 101; }
 Result cuDevicePrimaryCtxRetain(void** context, int device) { return handle(context); }
 Result cuDeviceGetDefaultMemPool(void** pool, int device) { return handle(pool); }
 Result cuMemPoolSetAttribute(void* pool, int which, void* value) { return which == 4 && *(uint64_t*)value == ~0ull ? 0 : 1; }

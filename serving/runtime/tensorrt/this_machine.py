@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from ctypes import byref, c_int
+from ctypes import byref, c_int, c_size_t
 from pathlib import Path
 
 from attendant.engine_manifest import Platform
@@ -43,6 +43,19 @@ def this_platform() -> Platform:
         gpu=name.value.decode(),
         capability=f"{major}.{minor}",
     )
+
+
+def gpu_memory_bytes() -> int:
+    """The memory of this machine's first GPU.
+
+    Raises:
+        MachineError: there is no driver or no GPU.
+    """
+    driver = _library((CUDA_LIBRARY,), "NVIDIA's driver", "run where `nvidia-smi` shows a GPU")
+    _ask(driver, "cuInit", c_int(0))
+    found = c_size_t()
+    _ask(driver, "cuDeviceTotalMem_v2", byref(found), _integer(driver, "cuDeviceGet", c_int(0)))
+    return found.value
 
 
 def tensorrt_version() -> str:

@@ -8,11 +8,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from attendant.engine_manifest import ENGINE_MANIFEST_NAME, EngineManifest
-from attendant.errors import AttendantError
+from attendant.errors import ArtefactError, AttendantError
 from attendant.manifest import Manifest
+from attendant.quantities import bytes_text
 from attendant.records import read_file
 from serving.runtime.tensorrt.engine_match import require_match
-from serving.runtime.tensorrt.this_machine import this_platform
+from serving.runtime.tensorrt.this_machine import gpu_memory_bytes, this_platform
 from serving.triton.repository.entries import CONFIG, model_folders
 from serving.triton.repository.pbtxt import config_from_pbtxt
 
@@ -31,17 +32,15 @@ def check_engines(repository: Path, models: Collection[str] = ()) -> list[Engine
         ArtefactError: an engine is damaged, or lies beside another export.
         MachineError: one was built for another TensorRT, GPU or driver; the message names it, and what rebuilds it.
     """
-    found = [
-        _verified(folder, _stamp(folder))
-        for model in (sorted(repository / name for name in models) if models else model_folders(repository).values())
-        for folder in _with_engines(model)
-    ]
-    manifests = [manifest for manifest in found if manifest is not None]
-    if manifests:
-        machine = this_platform()
-        for manifest in manifests:
+    chosen = sorted(repository / name for name in models) if models else model_folders(repository).values()
+    folders = [folder for model in chosen for folder in _with_engines(model)]
+    found = [(folder, manifest) for folder in folders if (manifest := EngineManifest.read(folder)) is not None]
+    if found:
+        machine, memory = this_platform(), gpu_memory_bytes()
+        for folder, manifest in found:
             require_match(manifest, machine)
-    return manifests
+            _verify(folder, memory, _stamp(folder))
+    return [manifest for _, manifest in found]
 
 
 def find_unfit(repository: Path, models: Collection[str] = ()) -> dict[str, str]:
@@ -93,8 +92,16 @@ def _stamp(folder: Path) -> tuple[tuple[str, int, int, int], ...]:
 
 
 @lru_cache(maxsize=256)
-def _verified(folder: Path, _: object) -> EngineManifest | None:
-    manifest = EngineManifest.read(folder)
-    if manifest is not None:
-        manifest.verify(folder, Manifest.read(folder))
-    return manifest
+def _verify(folder: Path, most_bytes: int, _: object) -> None:
+    if (manifest := EngineManifest.read(folder)) is None:
+        return  # removed meanwhile
+    for engine in manifest.engines:  # before terabytes are hashed
+        path = folder / engine.file
+        size = path.stat().st_size if path.is_file() else 0
+        if size > most_bytes:
+            raise ArtefactError(
+                f"engines of at most {bytes_text(most_bytes)}, which this GPU holds",
+                f"{bytes_text(size)} in {path}",
+                f"build the engines of {manifest.name!r} again: `{manifest.command}`",
+            )
+    manifest.verify(folder, Manifest.read(folder))

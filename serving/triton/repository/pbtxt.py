@@ -25,5 +25,5 @@ def config_from_pbtxt(text: str) -> Any:
     """
     try:
         return text_format.Parse(text, pb.ModelConfig())
-    except text_format.ParseError as error:
+    except (text_format.ParseError, ValueError) as error:  # a number that its type does not hold
         raise ArtefactError("a config.pbtxt", str(error), "write it with `attendant repository`") from error

@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 
 from attendant.errors import LateError
+from attendant.sampling_params import SamplingParams
 from clients.classify import Classifier
+from clients.generate import Generator
 from serving.gateway.upstream import pool as pools
 from serving.gateway.upstream import server as servers
 from serving.gateway.upstream.pool import Pool
-from tests.serving.gateway.upstream.test_strangers import IMAGES, PIXELS, Stranger, logits_of, serving
+from tests.end_to_end.asking import until
+from tests.serving.gateway.upstream.test_strangers import IMAGES, PIXELS, TEXTS, Stranger, logits_of, serving
 
 SILENCE = np.ones_like(PIXELS)
 WAIT_S = 0.4
@@ -90,6 +93,47 @@ def test_a_late_answer_counts_as_a_failure_unless_the_model_answers_others(is_al
             assert upstream.is_ejected(IMAGES) is is_alone
             if others is not None:
                 others.cancel()
+
+    asyncio.run(run())
+
+
+class Hesitant(Stranger):
+    """A language model that answers the first of its streams alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    async def ModelStreamInfer(self, requests, context):  # noqa: N802  gRPC names it
+        self.count += 1
+        if self.count > 1:
+            await asyncio.sleep(60)
+        async for answer in super().ModelStreamInfer(requests, context):
+            yield answer
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_so_does_a_late_stream_unless_the_model_answers_others(is_alone):
+    async def read(upstream, generator):
+        with upstream.track_request(TEXTS):
+            async for _ in generator.stream("a", SamplingParams()):
+                pass
+
+    async def run():
+        async with pool_of(Hesitant()) as pool:
+            (upstream,) = pool.upstreams
+            upstream.client.timeout_s = WAIT_S
+            generator = Generator(upstream.client, await upstream.model(TEXTS))
+            answered = asyncio.ensure_future(read(upstream, generator))
+            await until(lambda: TEXTS in upstream.client.answered_s)
+            if is_alone:
+                answered.cancel()
+            silent = (read(upstream, generator) for _ in range(3))
+            for error in await asyncio.gather(*silent, return_exceptions=True):
+                assert isinstance(error, LateError)
+            assert upstream.is_ejected(TEXTS) is is_alone
+            answered.cancel()
 
     asyncio.run(run())
 

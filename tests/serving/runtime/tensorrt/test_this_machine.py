@@ -26,6 +26,11 @@ def test_the_machine_says_which_gpu_driver_and_tensorrt_it_has(version, tmp_path
     }
 
 
+def test_so_it_says_how_much_memory_its_gpu_has(tmp_path):
+    ask = "from serving.runtime.tensorrt.this_machine import gpu_memory_bytes\nprint(gpu_memory_bytes())"
+    assert python(ask, made_libraries(tmp_path)) == 1 << 30
+
+
 def test_a_machine_without_a_driver_is_told_so():
     with pytest.raises(MachineError, match=r"NVIDIA's driver \(libcuda.so.1\)"):
         this_platform()

@@ -34,6 +34,12 @@ def repository(both, tmp_path):
     return tmp_path / "repository"
 
 
+@pytest.fixture(autouse=True)
+def memory(monkeypatch):
+    """That of the GPU that tests pretend to have."""
+    monkeypatch.setattr(engine_check, "gpu_memory_bytes", lambda: 1 << 30)
+
+
 def config_of(repository, name):
     return config_from_pbtxt((repository / name / "config.pbtxt").read_text())
 
@@ -216,6 +222,13 @@ def test_a_damaged_engine_takes_its_own_model_away_and_no_other(repository, monk
     (repository / DATES / "1/engine.json").write_bytes(b"")
     with pytest.raises(ArtefactError, match=r"engine\.json"):
         find_unfit(repository)
+
+
+def test_an_engine_that_no_gpu_holds_is_refused_before_it_is_hashed(repository, monkeypatch):
+    monkeypatch.setattr(engine_check, "this_platform", lambda: H100)
+    with (repository / DIGITS / "1/model.plan").open("r+b") as plan:
+        plan.truncate(8 << 40)
+    assert "found 8.8 TB in" in find_unfit(repository)[DIGITS]
 
 
 @pytest.mark.parametrize(("folder", "policy"), [("docs", ""), ("2", "version_policy { specific { versions: 1 } }")])

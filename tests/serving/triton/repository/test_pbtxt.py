@@ -39,6 +39,11 @@ def test_a_models_configuration_survives_the_round_trip(artefact, request):
     assert config_from_pbtxt(pbtxt_from_config(config)) == config
 
 
+def test_so_is_a_number_that_its_type_does_not_hold():
+    with pytest.raises(ArtefactError, match="a config.pbtxt"):
+        config_from_pbtxt("input { data_type: 2147483648 }")
+
+
 def test_a_text_that_is_no_configuration_is_refused():
     with pytest.raises(ArtefactError, match="max_batch"):
         config_from_pbtxt("max_batch: 8")
