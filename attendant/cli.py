@@ -235,7 +235,7 @@ def _guard(command: Callable[[], int], verbose: bool) -> int:
         sys.stdout.flush()  # a reader that left is noticed here and not while Python ends
         return status
     except AttendantError as error:
-        return _report(error, verbose)
+        return _report(error, error.exit_status, verbose)
     except KeyboardInterrupt:
         return INTERRUPTED_STATUS
     except BrokenPipeError:
@@ -244,14 +244,14 @@ def _guard(command: Callable[[], int], verbose: bool) -> int:
         return FAILURE_STATUS
     except OSError as error:
         if error.errno not in FULL_DISK:
-            return _report(_removed_folder() or _no_path(error) or error, verbose)
+            return _report(_removed_folder() or _no_path(error) or error, FAILURE_STATUS, verbose)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         full = OutputError("room for what is written", str(error), "free some, or write it elsewhere")
-        return _report(full, verbose)
+        return _report(full, FAILURE_STATUS, verbose)
     except ModuleNotFoundError as error:
-        return _report(_missing_extra(error), verbose)
+        return _report(_missing_extra(error), FAILURE_STATUS, verbose)
     except Exception as error:
-        return _report(_no_path(error.__context__) or error, verbose)
+        return _report(_no_path(error.__context__) or error, FAILURE_STATUS, verbose)
 
 
 def _removed_folder() -> MachineError | None:
@@ -280,9 +280,9 @@ def _missing_extra(error: ModuleNotFoundError) -> Exception:
     return missing
 
 
-def _report(error: Exception, verbose: bool) -> int:
+def _report(error: Exception, status: int, verbose: bool) -> int:
     if verbose:
         traceback.print_exception(error)
     kind = "error" if isinstance(error, AttendantError) else f"unexpected {type(error).__name__}"
     sys.stderr.write(f"{kind}: {printable(' '.join(str(error).split()))}\n")
-    return error.exit_status if isinstance(error, AttendantError) else FAILURE_STATUS
+    return status

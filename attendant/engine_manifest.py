@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -13,6 +14,7 @@ from attendant.records import read_record, write_record
 
 ENGINE_MANIFEST_NAME = "engine.json"
 PLAN_SUFFIX = ".plan"
+_VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,3}")
 FORMAT = 1
 
 EVERY, DECODE, PREFILL = "every", "decode", "prefill"
@@ -51,6 +53,12 @@ class Platform:
     driver: str
     gpu: str
     capability: str
+
+    def __post_init__(self) -> None:
+        for version in (self.tensorrt, self.cuda, self.capability):
+            if not _VERSION.fullmatch(version):
+                remedy = "build the engines again: `attendant export tensorrt`"
+                raise ArtefactError("versions of numbers with points between them", repr(version)[:100], remedy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

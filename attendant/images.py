@@ -71,10 +71,21 @@ def bytes_from_file(path: Path, preprocessing: Mapping[str, Any]) -> Bytes:
 
 
 def pixels_from_image(image: Image.Image, preprocessing: Mapping[str, Any]) -> Array:
-    """Prepare an image that is already open; see :func:`pixels_from_file`."""
+    """Prepare an image that is already open; see :func:`pixels_from_file`.
+
+    Raises:
+        InputError: as :func:`bytes_from_image`, or the preprocessing's numbers are none for its channels.
+    """
     values_HWC = bytes_from_image(image, preprocessing).astype(np.float32)
-    mean, deviation = np.float32(preprocessing["mean"]), np.float32(preprocessing["deviation"])
-    pixels_HWC = (values_HWC * np.float32(preprocessing["scale"]) - mean) / deviation
+    numbers = {name: preprocessing.get(name) for name in ("scale", "mean", "deviation")}
+    try:
+        scale, mean, deviation = map(np.float32, numbers.values())
+        pixels_HWC = (values_HWC * scale - mean) / deviation
+        fits = pixels_HWC.shape == values_HWC.shape and bool(np.isfinite([*np.ravel(scale), *np.ravel(mean)]).all())
+    except (TypeError, ValueError):
+        fits = False
+    if not fits:
+        raise _unfit(f"by numbers for {values_HWC.shape[2]} channels", str(numbers))
     return np.ascontiguousarray(pixels_HWC.transpose(2, 0, 1))
 
 
@@ -125,19 +136,19 @@ def require_fitting_size(preprocessing: Mapping[str, Any], sides: Sequence[int])
     resized = [size, size] if isinstance(size, int) else size
     kept = resized if crop is None else crop
     if not (_is_pair(resized) and _is_pair(kept)):
-        raise _unfit_size("a size and a crop of two numbers of at least 1", str([size, crop]))
+        raise _unfit("to a size and a crop of two numbers of at least 1", str([size, crop]))
     for side, made, left in zip(sides, resized, kept, strict=True):
         is_kept = side == left or side < 0 or (crop is None and isinstance(size, int) and left <= side)
         if not is_kept or made > (MOST_REDUCED * side if side > 0 else LONGEST_SIDE):
-            raise _unfit_size(f"images of {list(sides)}, which the model takes", f"size {size}, crop {crop}")
+            raise _unfit(f"to images of {list(sides)}, which the model takes", f"size {size}, crop {crop}")
 
 
 def _is_pair(sides: Any) -> TypeGuard[Sequence[int]]:
     return isinstance(sides, list | tuple) and len(sides) == 2 and all(type(one) is int and one > 0 for one in sides)
 
 
-def _unfit_size(expected: str, found: str) -> InputError:
-    return InputError(f"preprocessing to {expected}", found[:300], "correct the manifest, or export the model again")
+def _unfit(expected: str, found: str) -> InputError:
+    return InputError(f"preprocessing {expected}", found[:300], "correct the manifest, or export the model again")
 
 
 @contextmanager

@@ -9,9 +9,10 @@ from typing import BinaryIO, TextIO, cast
 
 
 def open_standard_streams() -> None:
-    """Give a program whose caller closed one of them the null device in its place.
+    """Give a program whose caller closed one of them the null device in its place, and any text to its output.
 
-    Else what it opens next, a connection to a client, gets the number, and every line that is printed.
+    Else what it opens next, a connection to a client, gets the number, and every line that is printed. Of a text, what
+    a terminal's encoding lacks is printed by its number, as Python does on standard error alone.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
@@ -23,6 +24,8 @@ def open_standard_streams() -> None:
                 os.close(null)
             os.set_inheritable(number, True)
             setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def never_wait_for_readers() -> None:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, Protocol
 
-from tokenizers import Regex, pre_tokenizers
+from tokenizers import Encoding, Regex, pre_tokenizers
 from tokenizers import Tokenizer as _Tokenizer
 from tokenizers.models import BPE
 
@@ -79,8 +79,9 @@ class Tokenizer:
         # token among its entries again, unless no part of a text that it is given holds one whole.
         tokenizer.encode_special_tokens = True
         self._own_pre_tokenizer = tokenizer.pre_tokenizer
-        specials = [token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special]
-        divisible = [content for content in specials if len(content) > 1]
+        added = tokenizer.get_added_tokens_decoder()
+        self._specials = {number: token.content for number, token in added.items() if token.special}
+        divisible = [content for content in self._specials.values() if len(content) > 1]
         if divisible:
             first = "|".join(f"{re.escape(content[0])}(?={re.escape(content[1:])})" for content in divisible)
             split = pre_tokenizers.Split(Regex(first), "isolated")
@@ -143,10 +144,11 @@ class Tokenizer:
         tokenizer = self._library_for(text)
         require_short(text, longest, self._widest, lambda beginning: len(tokenizer.encode(beginning).ids))
         if isinstance(text, RenderedText):
-            ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
-            if not ids:
+            rendered = tokenizer.encode(text, add_special_tokens=False)
+            if not rendered.ids:
                 raise empty_text(text)
-            return within(ids, longest, text)
+            self._require_no_disguise(text, rendered)
+            return within(list(rendered.ids), longest, text)
         encoding = tokenizer.encode(text)
         if all(encoding.special_tokens_mask):
             raise empty_text(text)
@@ -201,6 +203,18 @@ class Tokenizer:
 
     def _library_for(self, text: str) -> _Tokenizer:
         return self._with_specials if isinstance(text, (RenderedText, SpecialText)) else self._tokenizer
+
+    def _require_no_disguise(self, text: str, encoding: Encoding) -> None:
+        # A normalizer may make a special token of other characters, as of full-width ones: who asks wrote them, and
+        # the template did not.
+        if self._tokenizer.normalizer is None:
+            return
+        for token, (begin, end) in zip(encoding.ids, encoding.offsets, strict=True):
+            special, written = self._specials.get(token, ""), text[begin:end]
+            if written.strip() != special.strip() and special:
+                normal = self._tokenizer.normalizer.normalize_str
+                if normal(written).strip() == normal(special).strip():
+                    raise InputError(f"text without {special!r}", repr(written), "remove or replace those characters")
 
     def _strangers(self, text: str, ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -> list[str]:
         spans = [span for token, span in zip(ids, offsets, strict=True) if token == self._refused]

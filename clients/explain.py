@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -45,9 +46,10 @@ class Explanation:
         Raises:
             OutputError: the file cannot be written.
         """
+        written = BytesIO()  # zipfile, which fails to write, fails once more as it is dropped, with a traceback
+        np.savez(written, answer=np.array(self.answer), **self.arrays)
         try:
-            with path.open("wb") as file:
-                np.savez(file, answer=np.array(self.answer), **self.arrays)
+            path.write_bytes(written.getbuffer())
         except OSError as error:
             raise OutputError(f"a place to write at {path}", str(error), "correct --out") from error
 

@@ -95,7 +95,7 @@ def test_an_error_is_one_line_on_standard_error_and_its_status(verb, status, lin
 def test_a_path_that_no_file_system_takes_is_an_error_of_the_users(tmp_path, capsys):
     (loop := tmp_path / "loop").symlink_to(loop)
     for path, found in ((loop / "in", "levels of symbolic links"), ("n" * 300, "File name too long")):
-        assert status_of("resolving", "--path", str(path)) == 2
+        assert status_of("resolving", "--path", str(path)) == 1
         line = capsys.readouterr().err
         assert line.startswith("error: expected paths without loops") and found in line
 

@@ -35,6 +35,18 @@ def test_a_manifest_that_is_not_whole_is_refused_with_what_to_do(tmp_path, broke
         EngineManifest.read(tmp_path)
 
 
+@pytest.mark.parametrize("field", ["tensorrt", "cuda", "capability"])
+@pytest.mark.parametrize("version", ["", "🙂", "13.x", "1" * 5000, "१.२"])
+def test_versions_that_are_no_numbers_are_refused(dates_artefact, tmp_path, field, version):
+    with_engines(dates_artefact, tmp_path / "a")
+    path = tmp_path / "a" / ENGINE_MANIFEST_NAME
+    value = json.loads(path.read_text())
+    value["platform"][field] = version
+    path.write_text(json.dumps(value))
+    with pytest.raises(ArtefactError, match=r"versions of numbers"):
+        EngineManifest.read(tmp_path / "a")
+
+
 def test_a_damaged_engine_is_refused_by_name_and_with_the_command(dates_artefact, tmp_path):
     engines = with_engines(dates_artefact, tmp_path / "a")
     engines.verify(tmp_path / "a", Manifest.read(tmp_path / "a"))

@@ -25,6 +25,12 @@ def test_channels_come_first_and_each_has_its_mean_and_deviation():
     np.testing.assert_allclose(pixels[:, 0, 0], [(1 - 0.5) / 0.5, -0.25 / 0.5, 0.2 / 2], rtol=1e-6)
 
 
+@pytest.mark.parametrize("odd", [{"scale": [[]]}, {"mean": "x"}, {"deviation": [1.0, 2.0]}, {"mean": None}])
+def test_numbers_that_are_none_for_the_channels_are_refused(odd):
+    with pytest.raises(InputError, match="preprocessing by numbers for 3 channels"):
+        pixels_from_image(Image.new("RGB", (6, 4)), COLOUR | odd)
+
+
 def test_size_is_height_then_width(tmp_path):
     Image.new("L", (30, 20)).save(tmp_path / "x.png")
     assert pixels_from_file(tmp_path / "x.png", {**DIGITS, "size": [5, 9]}).shape == (1, 5, 9)

@@ -35,6 +35,14 @@ def test_a_reader_that_leaves_ends_no_program():
         assert process.wait(60) == 7
 
 
+def test_what_a_terminals_encoding_lacks_is_printed_by_its_number():
+    for encoding, printed in (("ascii", b"\\xe9\n"), ("utf-8", "é\n".encode())):
+        with python(
+            "streams.open_standard_streams(); print('é')", stdout=-1, env={"PYTHONIOENCODING": encoding}
+        ) as process:
+            assert process.stdout.read() == printed
+
+
 def test_what_is_read_comes_whole_and_as_it_was_written():
     text = "é" * 100_000
     with python("streams.never_wait_for_readers(); print('é' * 99); print(sys.stdout.isatty())", stdout=-1) as process:

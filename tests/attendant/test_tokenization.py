@@ -1,5 +1,5 @@
 import pytest
-from tokenizers import Regex, decoders, normalizers, pre_tokenizers, processors
+from tokenizers import AddedToken, Regex, decoders, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as Library
 from tokenizers.models import BPE, Unigram, WordLevel, WordPiece
 
@@ -169,6 +169,21 @@ def test_in_a_rendered_prompt_special_tokens_are_meant_and_none_is_added():
         tokenizer.encode(RenderedText("<s>ab</s>"), longest=2)
     with pytest.raises(InputError, match="at least one token"):
         tokenizer.encode(RenderedText(""), longest=2)
+
+
+@pytest.mark.parametrize(
+    ("normalizer", "disguised"),
+    [(normalizers.NFKC(), "\uff1cim\uff1e"), (normalizers.Lowercase(), "<IM>"), (normalizers.NFC(), None)],
+)
+def test_a_special_token_that_a_normalizer_makes_of_other_characters_is_refused_in_a_chat(normalizer, disguised):
+    library = Library(BPE({"a": 0, "<unk>": 1}, [], unk_token="<unk>"))
+    library.normalizer = normalizer
+    library.add_special_tokens(["<unk>", AddedToken("<im>", normalized=True)])
+    tokenizer = Tokenizer(library, unknown="keep")
+    assert tokenizer.encode(RenderedText("a<im>ab"), 9) == [0, 2, 0, 1], "an unknown character is no special token"
+    if disguised is not None:
+        with pytest.raises(InputError, match="text without '<im>'"):
+            tokenizer.encode(RenderedText(f"a{disguised}a"), 9)
 
 
 @pytest.mark.parametrize("text", ["z", RenderedText("z")])

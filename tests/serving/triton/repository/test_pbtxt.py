@@ -40,7 +40,7 @@ def test_a_models_configuration_survives_the_round_trip(artefact, request):
 
 
 def test_so_is_a_number_that_its_type_does_not_hold():
-    with pytest.raises(ArtefactError, match="a config.pbtxt"):
+    with pytest.raises(ArtefactError, match=r"a config\.pbtxt"):
         config_from_pbtxt("input { data_type: 2147483648 }")
 
 
