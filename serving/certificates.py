@@ -1,15 +1,19 @@
 """The certificates that our servers show, read from files: Triton once, the gateway whenever they change."""
 
 import logging
+import math
 import ssl
+import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from attendant.errors import ConfigError
 from clients.tls import Tls, create_context, file_versions, load_certificate
 
 _LOG = logging.getLogger("attendant.certificates")
+AGAIN_S = 10.0
+"""Until files that were refused are looked at once more, though they have not changed: a certificate becomes valid."""
 ROUNDS = 4  # messages of a handshake, at most, there and back
 
 
@@ -95,16 +99,19 @@ class ReloadedContext:
 
     def __init__(self, listen: ListenTls) -> None:
         self._listen, self._read, self._refused = listen, file_versions(listen.files), file_versions(listen.files)
+        self._refused_s = math.inf
         self._newest = self.context = listen.create_context()
         self.context.sni_callback = self._choose  # is called for clients that name no server, too
 
     def _choose(self, connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext) -> None:
         versions = file_versions(self._listen.files)
-        if versions not in (self._read, self._refused):
+        is_new = versions != self._refused or time.monotonic() - self._refused_s > AGAIN_S
+        if versions != self._read and is_new:
             try:
+                replace(self._listen, listen_ca=None).own_client()  # it may be valid from tomorrow on
                 self._newest, self._read = self._listen.create_context(), versions
             except ConfigError as error:  # half of the files may be new: a later connection finds the other half
-                self._refused = versions
+                self._refused, self._refused_s = versions, time.monotonic()
                 _LOG.warning("the certificate in use stays: %s", error)
         connection.context = self._newest
 

@@ -11,7 +11,7 @@ from attendant.errors import DeadlineError, ServerError
 from clients.answer import Delta
 
 BYTES_A_TOKEN = 4
-"""Of an ordinary text; a tokenizer never makes more tokens of one than it has bytes, but for a few at its ends."""
+"""Of an ordinary text."""
 MOST_KEPT_BYTES = 1 << 27
 """Of the answers to one request that are not streamed: what they ask for is less."""
 VALUE_BYTES = 64

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import unicodedata
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,10 @@ from serving.gateway.upstream.unknown_models import require_task
 GRACE_S = 1.0
 """Behind the end of a request's time, at which a model that generates ends it itself, and says more of it."""
 SPECIAL_TOKENS = 2
+LONGEST_DECOMPOSITION = 11
+"""How often a character's bytes are those of its compatibility decomposition, at most: U+FDFA's 3 are 33."""
+MOST_NORMALIZED = 1 << 20
+"""Bytes of a prompt that are decomposed to be counted, in some hundredths of a second."""
 CLASSIFIED_AT_ONCE, EXPLAINED_AT_ONCE, PREDICTED_AT_ONCE = 64, 4, 64
 """Images for one model: each is of the model's size, however small its file, and an explained one is many."""
 MOST_UNREAD_BYTES = 1 << 28
@@ -223,8 +228,14 @@ class Gateway:
 
 
 def most_prompt_tokens(prompt: str | Sequence[int]) -> int:
-    """How many tokens a prompt may be, at most."""
-    return len(prompt.encode()) + SPECIAL_TOKENS if isinstance(prompt, str) else len(prompt)
+    """How many tokens a prompt may be, at most: one a byte, as normalizers of Unicode leave it."""
+    if not isinstance(prompt, str):
+        return len(prompt)
+    size = len(prompt.encode())
+    if not prompt.isascii():
+        normal = LONGEST_DECOMPOSITION * size
+        size = max(size, normal if size > MOST_NORMALIZED else len(unicodedata.normalize("NFKD", prompt).encode()))
+    return size + SPECIAL_TOKENS
 
 
 async def while_connected(request: Request, work: Awaitable[Result]) -> Result:

@@ -7,15 +7,18 @@ import socket
 import ssl
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from attendant.errors import ConfigError
 from clients.tls import Tls
+from serving import certificates
 from serving.certificates import ListenTls, ReloadedContext
 from tests.authority import Authority
 
@@ -74,6 +77,21 @@ def test_a_renewed_certificate_is_shown_to_the_next_client(authority: Authority)
         second = _serial(port, tls)
         assert second != first
         assert _serial(port, tls) == second
+
+
+@pytest.mark.planted
+def test_one_that_is_not_valid_yet_is_shown_once_it_is(authority: Authority, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(certificates, "AGAIN_S", 0.2)
+    context = ReloadedContext(ListenTls(**authority.issue("127.0.0.1").listen)).context
+    with _listening(context) as port:
+        tls = Tls(ca=authority.ca)
+        first = _serial(port, tls)
+        authority.issue("127.0.0.1", begins=datetime.now(UTC) + timedelta(seconds=4))
+        assert _serial(port, tls) == first
+        ends_s = time.monotonic() + 60
+        while _serial(port, tls) == first:
+            assert time.monotonic() < ends_s
+            time.sleep(0.1)
 
 
 @pytest.mark.planted
