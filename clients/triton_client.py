@@ -186,7 +186,10 @@ class TritonClient:
             return {}  # there is a link to nowhere beside the models
         if index is None:  # gRPC cannot parse it: a folder beside the models has a name that is not UTF-8
             return {}
-        return {model.name: model.reason or model.state for model in index.models if model.state != "READY"}
+        # A line a version, those that it had before included, which are "unloaded".
+        ready = {version.name for version in index.models if version.state == "READY"}
+        failed = sorted(index.models, key=lambda version: version.reason != "unloaded")
+        return {version.name: version.reason or version.state for version in failed if version.name not in ready}
 
     async def inference_count(self, model: str) -> int:
         """How many requests a model has answered or failed so far.

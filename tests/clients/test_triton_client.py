@@ -5,6 +5,7 @@ import math
 import socket
 
 import pytest
+from tritonclient.grpc import service_pb2
 from tritonclient.utils import InferenceServerException
 
 from attendant.errors import ConfigError, UnreachableError
@@ -23,6 +24,29 @@ def test_an_index_with_a_name_that_is_not_utf8_names_no_failed_model(monkeypatch
             return await client.failed_models()
 
     assert asyncio.run(failed()) == {}
+
+
+def test_a_model_one_of_whose_versions_is_ready_has_not_failed(monkeypatch):
+    lines = {
+        "a": [("UNAVAILABLE", "unloaded"), ("READY", "")],
+        "b": [("UNAVAILABLE", "no such file"), ("UNAVAILABLE", "unloaded")],
+        "c": [("LOADING", "")],
+        "d": [("READY", ""), ("UNAVAILABLE", "no such file")],
+    }
+
+    async def index(**_):
+        answer = service_pb2.RepositoryIndexResponse()
+        for name, versions in lines.items():
+            for number, (state, reason) in enumerate(versions):
+                answer.models.add(name=name, version=str(number), state=state, reason=reason)
+        return answer
+
+    async def failed():
+        async with TritonClient("127.0.0.1:1") as client:
+            monkeypatch.setattr(client._client, "get_model_repository_index", index)
+            return await client.failed_models()
+
+    assert asyncio.run(failed()) == {"b": "no such file", "c": "LOADING"}
 
 
 def test_an_index_that_the_server_cannot_make_names_none_either_and_a_refusal_is_one(monkeypatch):

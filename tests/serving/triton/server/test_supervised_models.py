@@ -55,6 +55,20 @@ def test_so_is_one_that_was_being_copied_while_the_server_was_replaced(settings,
     supervised(settings, scenario)
 
 
+@pytest.mark.planted
+def test_one_with_a_second_version_is_back_once_its_worker_has_died(settings, capsys):
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        shutil.copytree(settings.repository / "double" / "1", settings.repository / "double" / "2")
+        for worker in workers_of(servers[0].group):
+            if worker.model == "double":
+                worker.kill()
+        await until(lambda: "double answers again" in capsys.readouterr().err)
+        assert doubles(triton.InferenceServerClient(servers[0].endpoints.grpc))
+
+    supervised(settings, scenario)
+
+
 def test_folders_that_cannot_be_removed_at_first_are_removed_at_the_end(settings, monkeypatch):
     lacking, folders, remove = [True], [], shutil.rmtree
     monkeypatch.setattr(
