@@ -24,6 +24,8 @@ from clients.load.timer import Timer
 from clients.load.transport import PreparedWorkload, Transport
 
 TIMEOUT_CHECK_S = 0.05
+MOST_TIMEOUTS = 20.0
+"""How many times as long as the next part of an answer the whole may take."""
 LEAD_S = 0.02
 """From the start of a run to its first request."""
 
@@ -186,8 +188,14 @@ class LoadGenerator:
         timeout_s = self._scenario.target.timeout_s
         while True:
             await asyncio.sleep(TIMEOUT_CHECK_S)
-            silent_s = time.monotonic() - timeout_s
-            for request in [request for request in self._in_flight if request.last_s < silent_s]:
-                request.abort(RequestOutcome.ERROR, f"expected a response within {timeout_s:g} s; found none")
+            now_s = time.monotonic()
+            for request in list(self._in_flight):
+                if now_s - request.last_s > timeout_s:
+                    error = f"expected a response within {timeout_s:g} s; found none"
+                elif now_s - self._started_s - max(request.scheduled_s, request.sent_s) > MOST_TIMEOUTS * timeout_s:
+                    error = f"expected a whole answer within {MOST_TIMEOUTS * timeout_s:g} s; found one that goes on"
+                else:
+                    continue
+                request.abort(RequestOutcome.ERROR, error)
                 self._given_up.append(self._in_flight[request])
                 self._complete(request)

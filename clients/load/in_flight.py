@@ -46,10 +46,11 @@ class InFlightRequest:
         outcome: once it is known.
         error: in one line.
         last_s: when something happened last, by the monotonic clock.
+        sent_s: when it was sent, in seconds since the run began; 0 before.
     """
 
     __slots__ = (
-        *("_number", "_sent_s", "_started_s", "cancel", "cancel_after", "error", "finish_reason", "input_tokens"),
+        *("_number", "sent_s", "_started_s", "cancel", "cancel_after", "error", "finish_reason", "input_tokens"),
         *("last_s", "outcome", "outputs", "plan", "responses_s", "scheduled_s", "text", "token_count", "tokens"),
     )
 
@@ -62,8 +63,8 @@ class InFlightRequest:
             scheduled_s: seconds since the run began.
             started_s: when the run began, by the monotonic clock.
         """
-        self._number, self._started_s, self._sent_s = number, started_s, 0.0
-        self.plan, self.scheduled_s = plan, scheduled_s
+        self._number, self._started_s = number, started_s
+        self.plan, self.scheduled_s, self.sent_s = plan, scheduled_s, 0.0
         self.last_s = monotonic()
         self.responses_s: list[float] = []
         self.tokens: list[int] = []
@@ -78,7 +79,7 @@ class InFlightRequest:
     def mark_sent(self) -> None:
         """Note that it is sent now."""
         self.last_s = monotonic()
-        self._sent_s = self.last_s - self._started_s
+        self.sent_s = self.last_s - self._started_s
 
     def add_response(self, tokens: int = 0) -> None:
         """Note that a response with so many tokens has come."""
@@ -107,7 +108,7 @@ class InFlightRequest:
             number=self._number,
             workload=workload,
             scheduled_s=self.scheduled_s,
-            sent_s=self._sent_s,
+            sent_s=self.sent_s,
             ended_s=monotonic() - self._started_s,
             responses_s=tuple(self.responses_s),
             tokens=tuple(self.tokens),

@@ -34,7 +34,7 @@ class Target:
         metrics: host and port where Prometheus reads Triton's counters; they are not read if empty.
         shared_memory: whether tensors are passed in memory that client and server share; if the server refuses, they
             are sent, and the run's environment says so.
-        timeout_s: an answer, or the next part of one, that takes longer is an error.
+        timeout_s: an answer, or the next part of one, that takes longer is an error; a whole one, twenty times as long.
         connections: over which requests are spread in turn; of grpc alone.
         key_file: a file with the key that the server asks for; of openai alone.
         admin_key_file: the file of `attendant serve --admin-key-file`, without which it takes no shared memory.

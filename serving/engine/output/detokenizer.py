@@ -11,8 +11,6 @@ from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from attendant.no_tokenizer import NoTokenizer
 from attendant.sampling_params import SamplingParams
 from attendant.tokenizer import TextTokenizer
@@ -123,14 +121,11 @@ class _Match:
         return length + (self.text[length] == character)
 
 
-def _places(text: str, pieces: Sequence[bytes]) -> Iterator[int]:
-    # Special tokens, which no text says, and a blank that is cut off at its beginning, move nothing.
-    said = text.encode()
-    begins = np.frombuffer(said, np.uint8) & 0xC0 != 0x80  # of characters, in UTF-8
-    characters, at = [0, *begins.cumsum().tolist()], 0
-    for piece in pieces:
-        yield characters[at] - (at < len(said) and not begins[at])
-        at += next((len(one) for one in (piece, piece.lstrip(b" ")) if said.startswith(one, at)), 0)
+def _places(tokenizer: TextTokenizer, tokens: Iterable[int]) -> Iterator[int]:
+    text = IncrementalDetokenizer(tokenizer)
+    for token in tokens:
+        yield text.offset()
+        text.add(token)
 
 
 class OutputBuilder:
@@ -180,20 +175,21 @@ class OutputBuilder:
         Args:
             text: of the prompt.
             scored: its tokens.
-            offsets: how many characters stand before each; if not given, as many as those before it say.
+            offsets: how many characters stand before each; if not given, those of what the tokens before it say.
         """
         self._begin = len(text)
-        token_bytes = self._bytes_of(one.token for one in scored)
+        token_ids = tuple(one.token for one in scored)
+        token_bytes = self._bytes_of(token_ids)
         unknown = ((-1, math.nan),) * self._options.top_logprobs
         tops = tuple(one.top if place else unknown for place, one in enumerate(scored))
         return RequestOutput(
             text=text,
-            token_ids=tuple(one.token for one in scored),
+            token_ids=token_ids,
             candidate=self._candidate,
             logprobs=tuple(one.logprob for one in scored),
             top_logprobs=tops if self._options.top_logprobs else (),
             token_bytes=token_bytes,
-            text_offsets=tuple(offsets or _places(text, token_bytes)) if self._spells else (),
+            text_offsets=tuple(offsets or _places(self._tokenizer, token_ids)) if self._spells else (),
             top_bytes=self._bytes_of_tops(tops),
             prompt_tokens=len(scored),
         )

@@ -7,6 +7,7 @@ import pytest
 
 from attendant.errors import UnknownNameError, UnreachableError
 from attendant.sampling_params import SamplingParams
+from clients.load import generator
 from clients.load.arrivals import ClosedLoop, Constant
 from clients.load.record import RequestOutcome
 from clients.load.run import run_load
@@ -132,6 +133,13 @@ def test_a_server_that_says_nothing_is_given_up_and_the_next_request_sent(ran):
     found = ran("silent", target={"timeout_s": 0.2})
     assert [record.outcome for record in found.records] == [RequestOutcome.ERROR] * 3
     assert "within 0.2 s" in found.records[0].error
+
+
+def test_an_answer_that_goes_on_for_ever_is_given_up(ran, monkeypatch):
+    monkeypatch.setattr(generator, "MOST_TIMEOUTS", 0.1)
+    found = ran("slow", target={"timeout_s": 5.0})
+    assert [record.outcome for record in found.records] == [RequestOutcome.ERROR] * 3
+    assert "a whole answer within 0.5 s" in found.records[0].error and sum(found.records[0].tokens) > 1
 
 
 def test_a_run_that_is_broken_off_takes_its_requests_back_and_leaves_no_task(known):
