@@ -71,8 +71,9 @@ def unfit(folder: Path) -> str:
         for entry in folder.iterdir():
             if _NUMBER.fullmatch(entry.name) and not 0 <= int(entry.name[:20]) <= _LARGEST_VERSION:
                 return f"the folder {entry.name[:40]!r} in it is no version"
-            inside = list(entry.iterdir()) if entry.name.isdecimal() else []
-            if entry.name.isdecimal() and not inside:
+            is_version = entry.name.isascii() and entry.name.isdecimal()
+            inside = list(entry.iterdir()) if is_version else []
+            if is_version and not inside:
                 return f"its version {entry.name} is empty"
             for one in (entry, *inside):
                 if not _is_file(one) and (one.name == LABELS or not one.is_dir()):

@@ -298,7 +298,8 @@ class ModelWatch:
                 self._report(f"{self.name} is loaded anew{when}: {self.reason}")
                 reported = self.reason
             self._kill_workers()
-            due_s = max(time.monotonic() + self._backoff.pause_after_failure(), self._due_s)
+            pause_s = self._backoff.pause_after_failure()
+            due_s = max(time.monotonic() + (LOOK_S if self.is_wrong else pause_s), self._due_s)
             if max(due_s - time.monotonic(), self._wrong.pause_s(self.name)) > 0:
                 await self._unload()  # so that nobody who asks meanwhile waits for a dead worker
             while (pause_s := max(due_s - time.monotonic(), self._wrong.pause_s(self.name))) > 0:

@@ -119,6 +119,11 @@ def test_what_triton_waits_for_or_ends_of_takes_its_own_model_away(
     assert told in capsys.readouterr().err
 
 
+def test_an_empty_folder_of_another_scripts_number_is_no_version(settings: ServerSettings):
+    (settings.repository / "double" / "٣").mkdir()
+    assert find_models(settings) == ("double", "tokens")
+
+
 def test_links_that_lead_nowhere_take_nothing_away(settings: ServerSettings, capsys: pytest.CaptureFixture[str]):
     for name, target in (("gone", "/nowhere"), ("loop", "loop"), ("long", "n" * 256)):
         (settings.repository / name).symlink_to(target)
