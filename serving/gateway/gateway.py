@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import unicodedata
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -34,8 +35,8 @@ GRACE_S = 1.0
 SPECIAL_TOKENS = 2
 LONGEST_DECOMPOSITION = 11
 """How often a character's bytes are those of its compatibility decomposition, at most: U+FDFA's 3 are 33."""
-MOST_NORMALIZED = 1 << 20
-"""Bytes of a prompt that are decomposed to be counted, in some hundredths of a second."""
+MOST_DECOMPOSED = 1 << 17
+"""Bytes of a prompt whose characters are decomposed to be counted, in some hundredths of a second."""
 CLASSIFIED_AT_ONCE, EXPLAINED_AT_ONCE, PREDICTED_AT_ONCE = 64, 4, 64
 """Images for one model: each is of the model's size, however small its file, and an explained one is many."""
 MOST_UNREAD_BYTES = 1 << 28
@@ -232,10 +233,15 @@ def most_prompt_tokens(prompt: str | Sequence[int]) -> int:
     if not isinstance(prompt, str):
         return len(prompt)
     size = len(prompt.encode())
-    if not prompt.isascii():
-        normal = LONGEST_DECOMPOSITION * size
-        size = max(size, normal if size > MOST_NORMALIZED else len(unicodedata.normalize("NFKD", prompt).encode()))
-    return size + SPECIAL_TOKENS
+    if prompt.isascii():
+        return size + SPECIAL_TOKENS
+    if size > MOST_DECOMPOSED:
+        return LONGEST_DECOMPOSITION * size + SPECIAL_TOKENS
+    # One by one: a text as a whole takes the square of how many accents one letter has.
+    each = (
+        count * len(unicodedata.normalize("NFKD", character).encode()) for character, count in Counter(prompt).items()
+    )
+    return max(size, sum(each)) + SPECIAL_TOKENS
 
 
 async def while_connected(request: Request, work: Awaitable[Result]) -> Result:
