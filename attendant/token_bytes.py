@@ -19,7 +19,8 @@ class TokenBytes:
 
     def __init__(self, library: Tokenizer) -> None:
         self._library = library
-        self._added = {number: token.content for number, token in library.get_added_tokens_decoder().items()}
+        added = library.get_added_tokens_decoder().items()
+        self._special = {number: token.content for number, token in added if token.special}
         kinds = set(_types(json.loads(library.to_str()).get("decoder")))
         self._in_bytes, self._falls_back = "ByteLevel" in kinds, "ByteFallback" in kinds
         self._anchor = next((number for word, number in library.get_vocab().items() if _LETTERS.fullmatch(word)), None)
@@ -32,8 +33,8 @@ class TokenBytes:
         return self._known[token]
 
     def _find(self, token: int) -> bytes:
-        if token in self._added:
-            return self._added[token].encode()
+        if token in self._special:
+            return self._special[token].encode()
         word = self._library.id_to_token(token)
         if word is None:
             return b""

@@ -27,3 +27,14 @@ def test_a_part_of_a_word_has_no_blank_before_it():
 def test_a_special_token_is_called_by_its_name_and_one_beyond_the_vocabulary_by_nothing():
     tokenizer = Tokenizer(byte_level_bpe())
     assert [tokenizer.token_bytes(token) for token in (0, 1, 10_000)] == [b"<s>", b"</s>", b""]
+
+
+def test_an_added_token_stands_for_what_the_decoder_makes_of_it():
+    library = byte_level_bpe()
+    library.add_tokens(["<tool_call>", "größe", "Ġx", "日"])
+    tokenizer = Tokenizer(library)
+    said = [tokenizer.token_bytes(library.token_to_id(one)) for one in ("<tool_call>", "größe", "Ġx", "日")]
+    assert said == [b"<tool_call>", b"gr\xf6\xdfe", b" x", "日".encode()]
+    assert [text.decode(errors="replace") for text in said] == [
+        library.decode([library.token_to_id(one)]) for one in ("<tool_call>", "größe", "Ġx", "日")
+    ]

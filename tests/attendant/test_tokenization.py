@@ -173,7 +173,13 @@ def test_in_a_rendered_prompt_special_tokens_are_meant_and_none_is_added():
 
 @pytest.mark.parametrize(
     ("normalizer", "disguised"),
-    [(normalizers.NFKC(), "\uff1cim\uff1e"), (normalizers.Lowercase(), "<IM>"), (normalizers.NFC(), None)],
+    [
+        (normalizers.NFKC(), "\uff1cim\uff1e"),
+        (normalizers.Lowercase(), "<IM>"),
+        (normalizers.NFD(), "<im\u226f"),  # a > with a stroke, which is put behind the token
+        (normalizers.Replace("``", "<"), "``im>"),
+        (normalizers.NFC(), None),
+    ],
 )
 def test_a_special_token_that_a_normalizer_makes_of_other_characters_is_refused_in_a_chat(normalizer, disguised):
     library = Library(BPE({"a": 0, "<unk>": 1}, [], unk_token="<unk>"))

@@ -14,6 +14,8 @@ from tokenizers import decoders
 from attendant.tokenizer import Tokenizer, require_failure
 
 _EXACT = ("ByteLevel", "ByteFallback")
+MOST_BYTES = 512
+"""Of a text that is forced, which is asked for at each of its tokens: what comes later does not change the next."""
 _BEFORE = ("", "\n")
 """A blank that a tokenizer puts before every text is not in its midst: it is cut off with what stands before."""
 
@@ -48,13 +50,15 @@ class GuideVocabulary:
         self.eos_token_id = end[0]
 
     def __call__(self, text: bytes) -> list[int]:
-        """The tokens of a text, as far as it can be said: those of the tokenizer, or the longest at each place."""
-        return self._encode(text) or self._spell(text)
+        """The tokens of a text's beginning, as far as it can be said: the tokenizer's, or the longest at each place."""
+        beginning = text[:MOST_BYTES].decode(errors="ignore")
+        return self._encode(beginning) or self._spell(beginning.encode())
 
-    def _encode(self, text: bytes) -> list[int]:
+    def _encode(self, beginning: str) -> list[int]:
+        text = beginning.encode()
         for before in _BEFORE:
             try:
-                ids: list[int] = self._library.encode(before + text.decode(), add_special_tokens=False).ids
+                ids: list[int] = self._library.encode(before + beginning, add_special_tokens=False).ids
             except BaseException as error:  # a bare one: characters outside a vocabulary that has no token for them
                 require_failure(error)
                 return []

@@ -10,7 +10,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -40,6 +40,10 @@ MOST_LATE_CALLS = 100
 """Calls that a server never ends, each of which keeps its tensors: beyond that it is connected anew."""
 MOST_BYTES = 1 << 28
 """Of one message of a server: what a hostile one can take of our memory at once."""
+FRESH_S = 0.25
+"""How old what a server said of a model may be: a model that is loaded anew is away for longer."""
+PATIENCE_S = 0.1
+"""For a new answer, where there is an old one."""
 DESCRIBED_AT_ONCE = 16
 """Models of one server that are asked about together: one after the other takes long where it is far away."""
 Result = TypeVar("Result")
@@ -67,7 +71,8 @@ class Upstream:
         self._outdated = set[str]()
         self.verdicts: dict[str, CanaryResult] = {}
         self._answered: Counter[str] = Counter()
-        self._described = 0
+        self._described, self._described_s = 0, dict[str, float]()  # models of a probe; when each was last
+        self._asking = dict[str, tuple[float, asyncio.Future[ServedModel]]]()
         self._breakers: dict[str, CircuitBreaker] = {}
 
     async def model(self, name: str) -> ServedModel:
@@ -78,21 +83,45 @@ class Upstream:
             UnreachableError: nothing answers.
         """
         if name not in self.models:
-            self.models[name] = await self.client.model(name)
+            await self._describe(name)
         return self.models[name]
 
     async def current(self, model: ServedModel) -> ServedModel:
-        """What it says of a model now: another server may be there, with another artefact, since the connection broke.
+        """What it says of a model now, or said a moment ago: it may have been loaded anew, from another artefact.
+
+        A server that loads a model answers no such question meanwhile: what it said before is then good enough for all
+        others. Where the connection broke, nothing is.
 
         Raises:
             UnknownNameError: it is back without it.
             UnreachableError: nothing answers.
         """
+        name = model.name
         if not self.client.is_connected:
             self._outdated |= self.models.keys()
-        if model.name in self._outdated:
-            self.models[model.name] = model = await self.client.model(model.name)
-            self._outdated.discard(model.name)
+        if name in self._outdated:
+            return await self._describe(name)
+        if time.monotonic() - self._described_s.get(name, -math.inf) <= FRESH_S:
+            return model
+        if name not in self._asking:
+            self._asking[name] = time.monotonic(), asyncio.ensure_future(self._describe(name))
+            self._asking[name][1].add_done_callback(partial(self._end_asking, name))
+        asked_s, answer = self._asking[name]
+        left_s = asked_s + PATIENCE_S - time.monotonic()
+        if left_s > 0 and await arrives(answer, left_s):
+            with suppress(LateError, UnreachableError):  # which the request itself will meet
+                return answer.result()
+        return model
+
+    def _end_asking(self, name: str, answer: asyncio.Future[ServedModel]) -> None:
+        del self._asking[name]
+        answer.cancelled() or answer.exception()
+
+    async def _describe(self, name: str) -> ServedModel:
+        described_s = time.monotonic()
+        self.models[name] = model = await self.client.model(name)
+        self._described_s[name] = described_s
+        self._outdated.discard(name)
         return model
 
     def bound(self, name: str, parameter: str) -> int | None:
@@ -159,6 +188,9 @@ class Upstream:
                 self._fail(name, error)
             return
         self._outdated.clear()
+        self._described_s = {
+            name: described_s for name, described_s in self._described_s.items() if name in self.models
+        }
         self.verdicts = {name: verdict for name, verdict in self.verdicts.items() if name in self.models}
         self._breakers = {name: breaker for name, breaker in self._breakers.items() if name in self.models}
         await asyncio.gather(*(self._canary(model) for model in self.models.values()))
@@ -176,8 +208,9 @@ class Upstream:
         return {model.name: model for model in found if model is not None}
 
     async def _read_model(self, name: str) -> ServedModel | None:
+        described_s = time.monotonic()
         try:
-            return await self.client.model(name)
+            model = await self.client.model(name)
         except UnknownNameError:
             return None  # it was unloaded meanwhile
         except (LateError, UnreachableError):
@@ -187,6 +220,9 @@ class Upstream:
                 self._fail(name, error)
             _LOG.warning("%s: the model %r is left out: %s", self.address, name, error)
             return None
+        else:
+            self._described_s[name] = described_s
+            return model
         finally:
             self._described += 1
 

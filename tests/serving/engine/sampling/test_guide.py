@@ -252,6 +252,15 @@ def called(*contents):
     return library
 
 
+def test_a_long_text_that_is_forced_takes_no_longer_at_each_of_its_tokens(models):
+    text = "ab cd " * 10_000
+    guide = models["stdlib-lm"].guides.create(regex(text))
+    began_s = time.process_time()
+    for _ in range(20):
+        guide.take(int(np.flatnonzero(guide.allowed())[0]))
+    assert time.process_time() - began_s < 20 * 0.01, "30 ms each where all of it was tokenized"
+
+
 @pytest.mark.parametrize("is_forced", [True, False])
 def test_an_added_token_that_is_none_of_the_special_ones_is_text(is_forced):
     library = called("<tool_call>", "</tool_call>")

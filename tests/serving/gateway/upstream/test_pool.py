@@ -97,6 +97,43 @@ def test_a_late_answer_counts_as_a_failure_unless_the_model_answers_others(is_al
     asyncio.run(run())
 
 
+class Exchanged(Stranger):
+    """A model that is loaded anew from other artefacts; while it is silent, it answers no question about itself."""
+
+    def __init__(self):
+        super().__init__(parameters={"labels": '["old"]'})
+        self.is_silent = False
+
+    async def ModelConfig(self, request, context):  # noqa: N802  gRPC names it
+        while self.is_silent:
+            await asyncio.sleep(0.01)
+        return await super().ModelConfig(request, context)
+
+
+@pytest.mark.planted
+def test_a_model_that_was_loaded_anew_is_asked_by_its_new_configuration(monkeypatch):
+    monkeypatch.setattr(servers, "FRESH_S", 0.0)
+
+    async def run():
+        server = Exchanged()
+        async with pool_of(server) as pool:
+            (upstream,) = pool.upstreams
+            old = upstream.models[IMAGES]
+            server.is_silent = True
+            assert await upstream.current(old) is old and old.parameters["labels"] == ["old"]
+            server.parameters = {"labels": '["new"]'}
+            assert await upstream.current(old) is old, "it loads another model"
+            server.is_silent = False
+            await asyncio.sleep(0.2)
+            found = await asyncio.gather(*(upstream.current(old) for _ in range(3)))
+            assert [one.parameters["labels"] for one in found] == [["new"]] * 3
+            monkeypatch.setattr(servers, "FRESH_S", 60.0)
+            server.is_silent = True
+            assert await upstream.current(found[0]) is found[0], "what was said a moment ago is not asked again"
+
+    asyncio.run(run())
+
+
 class Hesitant(Stranger):
     """A language model that answers the first of its streams alone."""
 
