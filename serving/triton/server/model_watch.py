@@ -131,7 +131,7 @@ class ModelWatch:
         """
         while True:
             try:
-                if self.reason:
+                if self.reason and not await self._was_loaded_by_others():
                     await self._restart()
                 await self._while_alive(asyncio.sleep(pause_s))
                 self.reason = await self._look()
@@ -284,6 +284,14 @@ class ModelWatch:
         for worker in workers_of(self._group):
             if worker.model == self.name:
                 worker.kill()
+
+    async def _was_loaded_by_others(self) -> bool:
+        # Who has the admin key may: Triton ends the old workers once the new ones are there.
+        born = [worker for worker in workers_of(self._group) if worker.model == self.name and worker.lives]
+        if not self._workers or not born or any(worker.lives for worker in self._workers):
+            return False
+        await self.check()
+        return not self.reason
 
     async def _unload(self) -> None:
         with suppress(AttendantError):  # no answer is better than a wrong one

@@ -118,6 +118,30 @@ def test_a_model_whose_worker_is_killed_as_it_is_born_is_back_soon(settings, cap
     supervised(settings, scenario)
 
 
+def pids(group):
+    return {worker.pid for worker in workers_of(group) if worker.model == "double"}
+
+
+@pytest.mark.planted
+def test_a_model_that_another_has_loaded_is_not_loaded_again(settings, capsys):
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        client = triton.InferenceServerClient(servers[0].endpoints.grpc)
+        before = pids(servers[0].group)
+        await asyncio.to_thread(client.load_model, "double", headers=dict(servers[0].admin_key.grpc_metadata))
+        await until(lambda: before.isdisjoint(pids(servers[0].group)))
+        loaded = pids(servers[0].group)
+        await asyncio.sleep(1.5)  # seven looks
+        assert loaded == pids(servers[0].group)
+        assert "loaded anew" not in capsys.readouterr().err
+        (worker,) = [one for one in workers_of(servers[0].group) if one.model == "double"]
+        worker.kill()
+        await until(lambda: "double answers again" in capsys.readouterr().err)
+        assert doubles(client)
+
+    supervised(settings, scenario)
+
+
 @pytest.mark.planted
 def test_a_model_that_waits_to_be_loaded_anew_refuses_at_once(settings, capsys, monkeypatch):
     monkeypatch.setattr(backoff, "FIRST_S", 8.0)  # of a second failure
