@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import AddedToken, decoders, normalizers
 from tokenizers import Tokenizer as LibraryTokenizer
+from tokenizers import decoders, normalizers
 from tokenizers import models as library_models
 
 from attendant.errors import BusyError, InputError, MachineError
@@ -20,7 +20,6 @@ from serving.engine.sampling.guide import MOST_GRAMMARS, Guides
 from serving.engine.sampling.sampler import Sampler
 from serving.engine.sampling.token_rules import TokenRules
 from serving.gateway.schemas.structured_outputs import StructureFields
-from serving.gateway.tools import HERMES, Tools
 from tests.conftest import ROOT
 from tests.text_checkpoints import byte_level_bpe, word_piece
 
@@ -224,69 +223,6 @@ def test_the_forced_first_token_is_none_of_the_guides(models):
     sampler = Sampler(SamplingParams(), rules, [1], seed=0, guide=model.guides.create(regex("ab")))
     logits = np.zeros(model.size, dtype=np.float32)
     assert [sampler.sample(logits).token for _ in range(4)] == [1, 4, 5, 2]
-
-
-SPECIAL = "x<|endoftext|>y"
-
-
-@pytest.mark.parametrize(
-    "guide",
-    [
-        schema({"const": SPECIAL}),
-        schema({"type": "object", "properties": {SPECIAL: {"enum": ["a", SPECIAL]}}, "required": [SPECIAL]}),
-        Structure(kind="json_schema", text='{"const": "x\\u003c|endoftext|>"}'),
-        regex(re.escape(SPECIAL)),
-        schema({"type": "string", "pattern": re.escape(SPECIAL)}),
-    ],
-)
-def test_a_guide_may_say_a_special_tokens_text_which_is_then_text(models, guide):
-    text, is_whole = models["stdlib-lm"].answer(guide, 0)
-    assert "<|endoftext|>" in text or not is_whole
-
-
-def called(*contents):
-    """A tokenizer as Qwen's, which composes characters and has added tokens that are no special ones."""
-    library = byte_level_bpe()
-    library.normalizer = normalizers.NFC()
-    library.add_tokens([AddedToken(content, normalized=False) for content in contents])
-    return library
-
-
-def test_a_long_text_that_is_forced_takes_no_longer_at_each_of_its_tokens(models):
-    text = "ab cd " * 10_000
-    guide = models["stdlib-lm"].guides.create(regex(text))
-    began_s = time.process_time()
-    for _ in range(20):
-        guide.take(int(np.flatnonzero(guide.allowed())[0]))
-    assert time.process_time() - began_s < 20 * 0.01, "30 ms each where all of it was tokenized"
-
-
-@pytest.mark.parametrize("is_forced", [True, False])
-def test_an_added_token_that_is_none_of_the_special_ones_is_text(is_forced):
-    library = called("<tool_call>", "</tool_call>")
-    tools = Tools(schemas={"f": {"type": "object", "maxProperties": 0}}, format=HERMES, is_forced=is_forced)
-    guide = Guides(Tokenizer(library), library.get_vocab_size(), [1]).create(grammar(tools.grammar()))
-    begin, end = map(library.token_to_id, ("<tool_call>", "</tool_call>"))
-    written = [] if is_forced else [begin]
-    said = library.encode('\n{"name": "f", "arguments": {}}\n', add_special_tokens=False).ids
-    for token in (*written, *(said[1:] if is_forced else said)):
-        guide.take(token)
-    assert np.flatnonzero(guide.allowed()).tolist() == [end]
-    guide.take(end)
-    assert guide.allowed()[1]
-
-
-def test_what_is_forced_is_said_as_it_stands_though_the_tokenizer_would_change_it():
-    library = called()
-    guides = Guides(Tokenizer(library), library.get_vocab_size(), [1])
-    for text in ("cafe\u0301", "  a"):
-        guide, tokens = guides.create(regex(re.escape(text))), []
-        while not guide.is_complete:
-            tokens.append(int(np.flatnonzero(guide.allowed())[0]))
-            if tokens[-1] == 1:
-                break
-            guide.take(tokens[-1])
-        assert library.decode(tokens) == text
 
 
 @speaks
