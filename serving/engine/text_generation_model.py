@@ -1,7 +1,7 @@
 """One artefact that answers with text, loaded: its tokenizer, its graphs and the engine that steps them."""
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from serving.engine.engine import Engine
 from serving.engine.loaded_model import LoadedModel
 from serving.engine.meter import Meter
 from serving.engine.output.alignment import aligning_graph, require_aligning
+from serving.engine.output.detokenizer import offsets_of
 from serving.engine.request import Request, require_limit
 from serving.engine.request_output import RequestOutput
 from serving.engine.sampling.guide import Guides, TokenGuide
@@ -293,7 +294,10 @@ class LanguageModel(TextGenerationModel):
             expected = f"a prompt of at most {most} tokens, as longrope has other angles for all of a longer one's"
             raise InputError(expected, str(len(prompt)), "shorten the prompt; its answer may go on beyond")
         text = (inputs if isinstance(inputs, str) else self.tokenizer.decode(inputs)) if options.echo else ""
-        places = options.echo and options.logprobs and isinstance(inputs, str)
+        offsets: Iterable[int] = ()
+        if options.echo and options.logprobs:  # here, and not in the thread that decodes for all
+            known = self.tokenizer.offsets(_as_meant(inputs, options.parse_special)) if isinstance(inputs, str) else ()
+            offsets = known or offsets_of(self.tokenizer, prompt)
         why = f"the cache's {longest} positions less the prompt's {len(prompt)}"
         return Request(
             prompt=prompt,
@@ -301,7 +305,7 @@ class LanguageModel(TextGenerationModel):
             options=options,
             seed=seed,
             text=text,
-            text_offsets=tuple(self.tokenizer.offsets(_as_meant(text, options.parse_special))) if places else (),
+            text_offsets=tuple(offsets),
             input_tokens=len(prompt),
             guide=self._guide(options),
         )

@@ -121,7 +121,8 @@ class _Match:
         return length + (self.text[length] == character)
 
 
-def _places(tokenizer: TextTokenizer, tokens: Iterable[int]) -> Iterator[int]:
+def offsets_of(tokenizer: TextTokenizer, tokens: Iterable[int]) -> Iterator[int]:
+    """How many characters of what tokens say stand before each of them."""
     text = IncrementalDetokenizer(tokenizer)
     for token in tokens:
         yield text.offset()
@@ -169,13 +170,13 @@ class OutputBuilder:
             top_bytes=self._bytes_of_tops([choice.top]),
         )
 
-    def prompt(self, text: str, scored: Sequence[SampledToken], offsets: Sequence[int] = ()) -> RequestOutput:
+    def prompt(self, text: str, scored: Sequence[SampledToken], offsets: Sequence[int]) -> RequestOutput:
         """The output of a prompt whose tokens were scored; of the first, nothing is known.
 
         Args:
             text: of the prompt.
             scored: its tokens.
-            offsets: how many characters stand before each; if not given, those of what the tokens before it say.
+            offsets: how many characters stand before each.
         """
         self._begin = len(text)
         token_ids = tuple(one.token for one in scored)
@@ -189,7 +190,7 @@ class OutputBuilder:
             logprobs=tuple(one.logprob for one in scored),
             top_logprobs=tops if self._options.top_logprobs else (),
             token_bytes=token_bytes,
-            text_offsets=tuple(offsets or _places(self._tokenizer, token_ids)) if self._spells else (),
+            text_offsets=tuple(offsets) if self._spells else (),
             top_bytes=self._bytes_of_tops(tops),
             prompt_tokens=len(scored),
         )

@@ -126,6 +126,14 @@ def test_no_beam_is_followed_for_no_token():
         SamplingParams(beam_width=2, max_tokens=0)
 
 
+def test_tokens_of_a_prompt_of_ids_stand_where_what_they_say_does(generator):
+    halves = [token for token in generator.tokens("日 the cat") if token]
+    halves.remove(generator.tokens("日")[2])  # of the character's three bytes, the second
+    (output,) = scored(generator, halves)
+    assert output.text.endswith(" the cat") and len(output.text_offsets) == len(halves)
+    assert output.text[output.text_offsets[-1] :] == generator.tokenizer.decode(halves[-1:])
+
+
 def test_a_texts_tokens_stand_where_the_tokenizer_found_them(generator):
     prompt = f"<s>{PROMPT}"  # whose own start token would seem to be what the text begins with
     (output,) = scored(generator, prompt)

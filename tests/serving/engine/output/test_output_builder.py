@@ -5,7 +5,7 @@ import pytest
 
 from attendant.sampling_params import SamplingParams
 from attendant.tokenizer import Tokenizer
-from serving.engine.output.detokenizer import OutputBuilder
+from serving.engine.output.detokenizer import OutputBuilder, offsets_of
 from serving.engine.sampling.sampler import SampledToken
 from tests.serving.engine.output.test_detokenization import sentence_piece
 from tests.text_checkpoints import byte_level_bpe
@@ -124,11 +124,11 @@ def test_places_of_an_answer_count_from_its_prompt(tokenizer):
     writer = OutputBuilder(tokenizer, SamplingParams(logprobs=True), 0)
     start, *prompt = tokenizer.encode("a🙃 b", 99)
     scored = [SampledToken(token) for token in (start, *prompt)]
-    said = writer.prompt("a🙃 b", scored)
+    said = writer.prompt("a🙃 b", scored, tuple(offsets_of(tokenizer, [one.token for one in scored])))
     assert len(said.text_offsets) == len(scored) and said.text_offsets[:3] == (0, 0, 1)
     assert writer.add(SampledToken(tokens_of(tokenizer, "c")[0]), None).text_offsets == (4,)
     plain = OutputBuilder(tokenizer, SamplingParams(), 0)
-    assert plain.prompt("a🙃 b", scored).text_offsets == () == plain.add(scored[1], None).text_offsets
+    assert plain.prompt("a🙃 b", scored, ()).text_offsets == () == plain.add(scored[1], None).text_offsets
 
 
 def test_places_of_a_prompt_that_its_tokenizer_changes_are_those_that_it_says(tokenizer):
