@@ -109,7 +109,9 @@ class ReloadedContext:
         if versions != self._read and is_new:
             try:
                 replace(self._listen, listen_ca=None).own_client()  # it may be valid from tomorrow on
-                self._newest, self._read = self._listen.create_context(), versions
+                newest = self._listen.create_context()
+                if file_versions(self._listen.files) == versions:  # else it may not be what was looked at
+                    self._newest, self._read = newest, versions
             except ConfigError as error:  # half of the files may be new: a later connection finds the other half
                 self._refused, self._refused_s = versions, time.monotonic()
                 _LOG.warning("the certificate in use stays: %s", error)

@@ -12,6 +12,7 @@ import numpy as np
 from attendant.manifest import Manifest
 from attendant.parameters import Runtime
 from benchmarks.peers.shapes import random_pixels
+from serving.engine.settings import EngineSettings
 from serving.runtime.base import Array
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.create_runners import create_runners
@@ -41,7 +42,10 @@ def load(folder: str, threads: int, kind: str, runtime: Runtime = "auto") -> Cal
 
 
 def decode(decoder: CachedDecoder, ids_BT: Array, new_tokens: int) -> list[list[int]]:
-    start_B, tokens = np.zeros(len(ids_BT), dtype=np.int64), []
+    start_B, tokens, most = np.zeros(len(ids_BT), dtype=np.int64), [], EngineSettings().max_prefill_tokens
+    while ids_BT.shape[1] > most:  # as a server reads a long prompt
+        decoder.step(ids_BT[:, :most], start_B, np.zeros((len(ids_BT), 1), dtype=np.int64))
+        ids_BT, start_B = ids_BT[:, most:], start_B + most
     for _ in range(new_tokens):
         last_B1 = np.full((len(ids_BT), 1), ids_BT.shape[1] - 1)
         logits = decoder.step(ids_BT, start_B, last_B1)["logits"]

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.harness.machine import ROOT, hardware, versions
@@ -39,6 +39,7 @@ class Comparison:
         parser = self.benchmark.parser(rounds=7, patience_s=20.0)
         parser.set_defaults(out=RESULTS)
         parser.add_argument("--shapes", nargs="+", choices=shapes, default=shapes)
+        parser.add_argument("--prompts", nargs="+", type=int, help="tokens of each prompt of a decoder")
         parser.add_argument("--peers", nargs="+", default=[""], help="words; peers whose names hold one of them")
         parser.add_argument(
             "--ours", nargs="+", default=[""], help='artefacts: words for export onnx, "--precision int8"'
@@ -64,7 +65,12 @@ class Comparison:
             patience_s=0.0 if args.quick else args.patience,
         )
         environments = {"ours"}
-        for shape in (SHAPES[name] for name in args.shapes):
+        chosen = [
+            replace(SHAPES[name], prompt=prompt)
+            for name in args.shapes
+            for prompt in ((SHAPES[name].kind == "decoder" and args.prompts) or [SHAPES[name].prompt])
+        ]
+        for shape in chosen:
             peers = choose_peers(shape, args.ours, args.runtimes, args.peers)
             environments |= {peer.environment for peer in peers}
             measure(shape, peers, plan, samples, PLACE / shape.name)
@@ -73,7 +79,7 @@ class Comparison:
         machine = hardware() | {"threads": str(args.threads)}
         for name in sorted(environments):
             machine[name] = ", ".join(f"{key} {value}" for key, value in versions(interpreter(name)).items())
-        values = {name: samples.values[name] for name in args.shapes}
+        values = {shape.title: samples.values[shape.title] for shape in chosen}
         self.benchmark.publish(args, self.page(values), {"samples": values}, machine)
 
     def page(self, values: Mapping[str, Mapping[str, Record]]) -> Iterator[str]:

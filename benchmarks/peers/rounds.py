@@ -51,7 +51,7 @@ class Samples:
         self.values: dict[str, dict[str, Record]] = json.loads(path.read_text()) if path.is_file() else {}
 
     def of(self, shape: Shape, peer: Peer) -> Record:
-        return self.values.setdefault(shape.name, {}).setdefault(peer.name, {"samples": {}})
+        return self.values.setdefault(shape.title, {}).setdefault(peer.name, {"samples": {}})
 
     def write(self) -> None:
         part = self.path.with_suffix(".part")
@@ -84,7 +84,7 @@ def measure(shape: Shape, peers: Sequence[Peer], plan: Plan, samples: Samples, p
             except PeerError as error:
                 leave_out(peer, error)
         started = [peer for peer in peers if peer.name in running]
-        with progress(shape.name, plan.rounds * len(started)) as advance:
+        with progress(shape.title, plan.rounds * len(started)) as advance:
             for number in range(plan.rounds):
                 for peer in started:
                     if peer.name in running and time.monotonic() < plan.deadline:

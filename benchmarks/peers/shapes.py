@@ -20,6 +20,11 @@ class Shape:
     vocabulary: int = 0
     prompt: int = 0
 
+    @property
+    def title(self) -> str:
+        """What its samples and its table are called: with the length of its prompts, where that is another."""
+        return self.name if self == SHAPES[self.name] else f"{self.name}, prompts of {self.prompt}"
+
 
 _LLAMA160 = {
     "vocab_size": 32000,

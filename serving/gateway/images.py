@@ -24,6 +24,9 @@ FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
 AT_ONCE_PIXELS = 1 << 16
 """Larger images are decoded in another thread, so that other requests need not wait, and within a budget of pixels."""
 AT_ONCE_BYTES = 1 << 16
+MOST_SCANS = 50
+"""Of a progressive JPEG: each walks all of the image again, though it may have 12 bytes. Programs write ten or so."""
+_SCAN = b"\xff\xda"  # the marker, which no compressed data holds
 # A thread's memory is not another's, and what it has freed it keeps for itself: few threads, and always the same ones.
 _DECODERS = ThreadPoolExecutor(max_workers=2, thread_name_prefix="images")
 _DATA_URL = re.compile(r"data:image/[a-z+.-]+;base64,", re.ASCII)
@@ -63,6 +66,9 @@ def opened_image(data: bytes, settings: GatewaySettings) -> Image.Image:
         raise _unreadable(data) from error
     if image.width * image.height > settings.image_pixels:
         raise _too_many(settings, f"{image.width} × {image.height}")
+    if image.format == "JPEG" and (scans := data.count(_SCAN)) > MOST_SCANS:
+        expected = f"a JPEG file of at most {MOST_SCANS} scans"
+        raise InputError(expected, str(scans), "save it once more, as any program does", param="image")
     return image
 
 
@@ -87,7 +93,7 @@ async def pixels_of(data: bytes, model: ServedModel, settings: GatewaySettings, 
     if made > settings.image_pixels:
         raise _too_many(settings, f"one that {model.name!r} makes {made} pixels of")
     most = max(image.width * image.height, made)
-    if most <= AT_ONCE_PIXELS:
+    if most <= AT_ONCE_PIXELS and len(data) <= AT_ONCE_BYTES:
         return _decode(image, data, model)
     return await budget.run(most, partial(_in_thread, _decode, image, data, model))
 

@@ -1,6 +1,7 @@
 import asyncio
 import base64
 import io
+from dataclasses import replace
 
 import pytest
 from PIL import Image
@@ -37,6 +38,17 @@ def test_too_many_bytes_or_pixels_are_refused_before_anything_is_decoded():
     header = packed("PNG", 101)[:60]  # all that is needed to know
     with pytest.raises(InputError, match="101 × 101"):
         opened_image(header, SETTINGS)
+
+
+def test_a_jpeg_that_walks_its_pixels_again_and_again_is_refused():
+    buffer = io.BytesIO()
+    Image.effect_noise((40, 40), 90).convert("RGB").save(buffer, "JPEG", progressive=True)
+    usual, end = buffer.getvalue(), b"\xff\xd9"
+    image = opened_image(usual, SETTINGS)
+    image.load()
+    last_scan = usual[usual.rindex(b"\xff\xda") :].removesuffix(end)
+    with pytest.raises(InputError, match=r"at most 50 scans.*found 6"):
+        opened_image(usual.removesuffix(end) + 50 * last_scan + end, replace(SETTINGS, image_bytes=1 << 20))
 
 
 def test_what_pillow_takes_for_a_bomb_is_refused(monkeypatch):
