@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import torch
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from attendant.tokenizer import TOKENIZER_NAME
 from models.checkpoints.file_names import CHAT_TEMPLATE_NAME
@@ -25,9 +25,10 @@ SENTENCES = [
 ]
 
 
-def write_language_model(folder, name=LANGUAGE_MODEL, template=CHAT_TEMPLATE, special="</s>", **changes):
+def write_language_model(folder, name=LANGUAGE_MODEL, template=CHAT_TEMPLATE, special="</s>", added=(), **changes):
     """A tiny Llama behind a byte-level BPE that begins every text with <s>; its answer to PROMPT ends with a stop."""
     tokenizer = byte_level_bpe(special=special)
+    tokenizer.add_tokens([AddedToken(content, normalized=False) for content in added])
     settings = {
         "vocabulary_size": tokenizer.get_vocab_size(),
         "max_length": CAPACITY,

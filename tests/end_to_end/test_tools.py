@@ -17,10 +17,12 @@ from tests.text_checkpoints import write_language_model
 SEES = "{% for message in messages %}{{ message.role[0] }}:{{ message.content }};{% endfor %}a:{# tools #}"
 KINDS = {
     "hermes": SEES + "{# <tool_call> #}",
+    "qwen": SEES + "{# <tool_call> #}",
     "llama": SEES + '{# "parameters" #}',
     "mistral": SEES + "{# [TOOL_CALLS] #}",
 }
 SPECIAL = "[TOOL_CALLS]"
+ADDED = ("<tool_call>", "</tool_call>")  # tokens of their own, and no special ones
 ARGUMENTS = {"type": "object", "properties": {"on": {"type": "boolean"}}, "required": ["on"]}
 STRICT = {**ARGUMENTS, "additionalProperties": False}
 TOOLS = [{"type": "function", "function": {"name": "lamp", "parameters": STRICT}}]
@@ -29,7 +31,10 @@ TOOLS = [{"type": "function", "function": {"name": "lamp", "parameters": STRICT}
 def artefact_of(exported, kind):
     def write(folder):
         special = SPECIAL if kind == "mistral" else "</s>"
-        return write_language_model(folder, name=kind, template=KINDS[kind], special=special, max_length=160)
+        added = ADDED if kind == "qwen" else ()
+        return write_language_model(
+            folder, name=kind, template=KINDS[kind], special=special, added=added, max_length=160
+        )
 
     return exported(exported.checkpoint(f"calls-{kind}", write))
 
@@ -72,6 +77,12 @@ def test_a_streams_fragments_are_the_whole_answers_call(openai, kind, seed):
     (call,) = whole.message.tool_calls
     assert call.function.name == "lamp" and type(json.loads(call.function.arguments)["on"]) is bool
     assert whole.finish_reason == "tool_calls" and "tool_calls.function.arguments.delta" in events
+
+
+def test_where_text_may_come_a_model_may_say_the_added_token_that_begins_a_call(openai, exported):
+    token = Tokenizer.from_file(str(artefact_of(exported, "qwen") / "tokenizer.json")).token_to_id(ADDED[0])
+    asked = ask("qwen", 1, logit_bias={str(token): 100}, max_tokens=2)
+    assert openai.chat.completions.create(**asked).choices[0].message.content == 2 * ADDED[0]
 
 
 def test_where_text_may_come_a_call_that_a_special_token_begins_is_held_to_its_schema(openai, exported):
