@@ -69,9 +69,10 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
             server = start()
             wrong = wrong or WrongModels(server.repository)
             try:
-                server.start(later={*stuck, *harmful, *wrong.names()}, before=before, one_by_one=bool(suspects))
+                later = {*stuck, *harmful, *wrong.names()}
+                server.start(later=later, before=before, one_by_one=bool(suspects))
                 before = server.models
-                for name in server.models:
+                for name in set(server.models) - later:
                     wrong.load(name)
                 await _wait_until_live(server, supervision.start_timeout_s)
                 async with TritonClient(

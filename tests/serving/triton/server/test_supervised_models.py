@@ -11,9 +11,10 @@ import pytest
 import tritonclient.grpc as triton
 
 from serving import backoff
-from serving.triton.server import process
+from serving.triton.server import process, supervisor
 from serving.triton.server.shared_memory import DIRECTORY
 from serving.triton.server.workers import server_of, workers_of
+from serving.triton.server.wrong_models import WrongModels
 from tests.serving.triton.server import sample_models
 from tests.serving.triton.server.test_supervisor import PATIENCE_S, doubles, supervised, until
 
@@ -65,6 +66,26 @@ def test_one_with_a_second_version_is_back_once_its_worker_has_died(settings, ca
                 worker.kill()
         await until(lambda: "double answers again" in capsys.readouterr().err)
         assert doubles(triton.InferenceServerClient(servers[0].endpoints.grpc))
+
+    supervised(settings, scenario)
+
+
+def test_one_that_is_not_loaded_at_a_start_is_not_taken_for_tried(settings, monkeypatch):
+    """Else one that was mended while the server was started anew waits for its pause."""
+    loaded = []
+
+    class Wrong(WrongModels):
+        def names(self):
+            return {"double"}
+
+        def load(self, name):
+            loaded.append(name)
+
+    monkeypatch.setattr(supervisor, "WrongModels", Wrong)
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        assert loaded[0] == "tokens" and "double" in lacks[0]
 
     supervised(settings, scenario)
 
