@@ -27,6 +27,9 @@ AT_ONCE_BYTES = 1 << 16
 MOST_SCANS = 50
 """Of a progressive JPEG: each walks all of the image again, though it may have 12 bytes. Programs write ten or so."""
 _SCAN = b"\xff\xda"  # the marker, which no compressed data holds
+MOST_PROFILES = 8
+"""Of a PNG, each of which is unpacked, up to a megabyte; it may have one."""
+_PROFILE = b"iCCP"
 # A thread's memory is not another's, and what it has freed it keeps for itself: few threads, and always the same ones.
 _DECODERS = ThreadPoolExecutor(max_workers=2, thread_name_prefix="images")
 _DATA_URL = re.compile(r"data:image/[a-z+.-]+;base64,", re.ASCII)
@@ -58,6 +61,8 @@ def opened_image(data: bytes, settings: GatewaySettings) -> Image.Image:
     if len(data) > settings.image_bytes:
         expected = f"an image of at most {settings.image_bytes} bytes"
         raise InputError(expected, str(len(data)), "send a smaller file", param="image")
+    if data.startswith(_SIGNATURES["PNG"]) and (profiles := data.count(_PROFILE)) > MOST_PROFILES:
+        raise _too_often(f"a PNG file of at most {MOST_PROFILES} colour profiles", profiles)
     try:
         image = Image.open(io.BytesIO(data), formats=FORMATS)
     except _BOMBS as error:
@@ -67,8 +72,7 @@ def opened_image(data: bytes, settings: GatewaySettings) -> Image.Image:
     if image.width * image.height > settings.image_pixels:
         raise _too_many(settings, f"{image.width} × {image.height}")
     if image.format == "JPEG" and (scans := data.count(_SCAN)) > MOST_SCANS:
-        expected = f"a JPEG file of at most {MOST_SCANS} scans"
-        raise InputError(expected, str(scans), "save it once more, as any program does", param="image")
+        raise _too_often(f"a JPEG file of at most {MOST_SCANS} scans", scans)
     return image
 
 
@@ -115,6 +119,10 @@ def _unreadable(data: bytes) -> InputError:
     kind = next((name for name, start in _SIGNATURES.items() if data.startswith(start)), None)
     found = f"a damaged {kind} file" if kind else f"{len(data)} bytes of another kind" if data else "an empty file"
     return InputError(f"an image file: {', '.join(FORMATS)}", found, "send a PNG or JPEG file", param="image")
+
+
+def _too_often(expected: str, found: int) -> InputError:
+    return InputError(expected, str(found), "save it once more, as any program does", param="image")
 
 
 def _too_many(settings: GatewaySettings, found: str) -> InputError:

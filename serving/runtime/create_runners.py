@@ -53,8 +53,12 @@ class Runners(dict[str, Runner]):
 
     def __missing__(self, name: str) -> Runner:
         signature = self._manifest.graph(name)
-        self._manifest.verify(self._folder)
-        self[name] = self._load(signature)
+        try:
+            self._manifest.verify(self._folder)
+            self[name] = self._load(signature)
+        except ArtefactError as error:  # whose words name the server's folders
+            expected, found = f"the graph {name!r} of {self._manifest.name!r}, as it was", "another in its place by now"
+            raise ArtefactError(expected, found, "load the model anew") from error
         return self[name]
 
 

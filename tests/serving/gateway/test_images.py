@@ -1,6 +1,8 @@
 import asyncio
 import base64
 import io
+import struct
+import zlib
 from dataclasses import replace
 
 import pytest
@@ -49,6 +51,16 @@ def test_a_jpeg_that_walks_its_pixels_again_and_again_is_refused():
     last_scan = usual[usual.rindex(b"\xff\xda") :].removesuffix(end)
     with pytest.raises(InputError, match=r"at most 50 scans.*found 6"):
         opened_image(usual.removesuffix(end) + 50 * last_scan + end, replace(SETTINGS, image_bytes=1 << 20))
+
+
+def test_a_png_of_many_colour_profiles_is_refused_before_any_is_unpacked():
+    kind, zeros = b"iCCP", zlib.compress(bytes(1_000_000))
+    content = b"a\0\0" + zeros
+    chunk = struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+    plain, many = packed("PNG"), replace(SETTINGS, image_bytes=1 << 20)
+    assert opened_image(plain[:33] + chunk + plain[33:], many).size == (20, 20)
+    with pytest.raises(InputError, match=r"at most 8 colour profiles; found 500"):
+        opened_image(plain[:33] + 500 * chunk + plain[33:], many)
 
 
 def test_what_pillow_takes_for_a_bomb_is_refused(monkeypatch):
