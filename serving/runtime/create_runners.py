@@ -56,9 +56,9 @@ class Runners(dict[str, Runner]):
         try:
             self._manifest.verify(self._folder)
             self[name] = self._load(signature)
-        except ArtefactError as error:  # whose words name the server's folders
-            expected, found = f"the graph {name!r} of {self._manifest.name!r}, as it was", "another in its place by now"
-            raise ArtefactError(expected, found, "load the model anew") from error
+        except ArtefactError as error:  # clients are told, and not where it lies
+            expected, found = (text.replace(f"{self._folder}/", "") for text in (error.expected, error.found))
+            raise ArtefactError(expected, found, "load the model anew: its files are others by now") from error
         return self[name]
 
 

@@ -89,8 +89,9 @@ def test_a_graph_that_nobody_asks_for_is_not_loaded_and_one_that_was_loaded_is_k
     graph.rename(away)
     try:
         plain(server, name, *question)
-        with pytest.raises(ServerError, match=re.escape(graph.name)):
+        with pytest.raises(ServerError, match=re.escape(graph.name)) as caught:
             shown(server, name, *question)
+        assert str(folder) not in str(caught.value)
         plain(server, name, *question)
     finally:
         away.rename(graph)
