@@ -39,7 +39,9 @@ class Comparison:
         parser = self.benchmark.parser(rounds=7, patience_s=20.0)
         parser.set_defaults(out=RESULTS)
         parser.add_argument("--shapes", nargs="+", choices=shapes, default=shapes)
-        parser.add_argument("--prompts", nargs="+", type=int, help="tokens of each prompt of a decoder")
+        parser.set_defaults(prompts=None)
+        if "decoder" in self.kinds:
+            parser.add_argument("--prompts", nargs="+", type=int, help="tokens of each prompt of a decoder")
         parser.add_argument("--peers", nargs="+", default=[""], help="words; peers whose names hold one of them")
         parser.add_argument(
             "--ours", nargs="+", default=[""], help='artefacts: words for export onnx, "--precision int8"'

@@ -50,8 +50,8 @@ class InFlightRequest:
     """
 
     __slots__ = (
-        *("_number", "sent_s", "_started_s", "cancel", "cancel_after", "error", "finish_reason", "input_tokens"),
-        *("last_s", "outcome", "outputs", "plan", "responses_s", "scheduled_s", "text", "token_count", "tokens"),
+        *("_number", "_started_s", "cancel", "cancel_after", "error", "finish_reason", "input_tokens", "last_s"),
+        *("outcome", "outputs", "plan", "responses_s", "scheduled_s", "sent_s", "text", "token_count", "tokens"),
     )
 
     def __init__(self, number: int, plan: PlannedRequest, scheduled_s: float, started_s: float) -> None:

@@ -39,7 +39,7 @@ class Request:
         options: how it is decoded.
         seed: of its random numbers.
         text: of the prompt, if it is to stand before the answer.
-        text_offsets: how many characters of it stand before each token, if that is asked for.
+        text_offsets: how many characters of it stand before each token, if requested.
         input_tokens: how many tokens it has.
         guide: the form of its answers, which stays compiled as long as the request lives.
         source_texts: what an alignment's positions stand for; emitted once.

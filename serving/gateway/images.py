@@ -71,7 +71,7 @@ def opened_image(data: bytes, settings: GatewaySettings) -> Image.Image:
         raise _unreadable(data) from error
     if image.width * image.height > settings.image_pixels:
         raise _too_many(settings, f"{image.width} × {image.height}")
-    if image.format == "JPEG" and (scans := data.count(_SCAN)) > MOST_SCANS:
+    if data.startswith(_SIGNATURES["JPEG"]) and (scans := data.count(_SCAN)) > MOST_SCANS:  # several pictures, too
         raise _too_often(f"a JPEG file of at most {MOST_SCANS} scans", scans)
     return image
 

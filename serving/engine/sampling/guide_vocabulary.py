@@ -15,7 +15,7 @@ from attendant.tokenizer import Tokenizer, require_failure
 
 _EXACT = ("ByteLevel", "ByteFallback")
 MOST_BYTES = 512
-"""Of a text that is forced, which is asked for at each of its tokens: what comes later does not change the next."""
+"""Of a forced text, which is tokenized at each of its tokens: what comes later does not change the next."""
 _BEFORE = ("", "\n")
 """A blank that a tokenizer puts before every text is not in its midst: it is cut off with what stands before."""
 
@@ -32,7 +32,7 @@ class GuideVocabulary:
     bos_token_id = None
 
     def __init__(self, tokenizer: Tokenizer, size: int, end: Sequence[int]) -> None:
-        """Read all tokens: a tenth of a second for thirty thousand.
+        """Read all tokens: some tenths of a second for thirty thousand.
 
         Args:
             tokenizer: of the model.
@@ -62,6 +62,8 @@ class GuideVocabulary:
             except BaseException as error:  # a bare one: characters outside a vocabulary that has no token for them
                 require_failure(error)
                 return []
+            if max(ids, default=0) >= len(self.tokens):  # of a vocabulary with gaps
+                return []
             begin, missing = len(ids), len(text)
             while begin and missing > 0:
                 begin -= 1
@@ -84,6 +86,6 @@ class GuideVocabulary:
 
 
 def says_exactly(tokenizer: Tokenizer) -> bool:
-    """Whether a text is said by the bytes or the characters of its tokens, one behind the other."""
+    """Whether a text is the bytes or the characters of its tokens, one behind the other."""
     decoder = tokenizer.library.decoder
     return isinstance(decoder, decoders.Fuse) or any(kind in str(decoder) for kind in _EXACT)

@@ -8,11 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from attendant.errors import OutputError
+from attendant.temporary_folders import SHARED_PLACE
 from serving.triton.server.environment import CHECKOUT
 from serving.triton.server.installation import Installation
 from serving.triton.server.shared_memory import is_orphan
 
-PLACE = Path("/tmp")  # noqa: S108  where Triton's Python backend has its folders, whatever TMPDIR says # nosec B108
+PLACE = SHARED_PLACE  # where Triton's Python backend has its folders, whatever TMPDIR says
 PACKAGES = ("attendant", "models", "export", "serving", "clients")
 PYTHON_BACKEND_PARTS = ("libtriton_python.so", "triton_python_backend_utils.py")
 

@@ -53,6 +53,18 @@ def test_a_jpeg_that_walks_its_pixels_again_and_again_is_refused():
         opened_image(usual.removesuffix(end) + 50 * last_scan + end, replace(SETTINGS, image_bytes=1 << 20))
 
 
+def test_so_is_one_of_several_pictures():
+    buffer = io.BytesIO()
+    noise = Image.effect_noise((40, 40), 90).convert("RGB")
+    noise.save(buffer, "MPO", save_all=True, append_images=[noise], progressive=True)
+    several = buffer.getvalue()
+    assert opened_image(several, replace(SETTINGS, image_bytes=1 << 20)).format == "MPO"
+    first_end = several.index(b"\xff\xd9")
+    last_scan = several[several.rindex(b"\xff\xda", 0, first_end) : first_end]
+    with pytest.raises(InputError, match="at most 50 scans"):
+        opened_image(several[:first_end] + 50 * last_scan + several[first_end:], replace(SETTINGS, image_bytes=1 << 20))
+
+
 def test_a_png_of_many_colour_profiles_is_refused_before_any_is_unpacked():
     kind, zeros = b"iCCP", zlib.compress(bytes(1_000_000))
     content = b"a\0\0" + zeros

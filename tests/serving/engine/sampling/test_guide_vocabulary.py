@@ -5,7 +5,8 @@ import time
 
 import numpy as np
 import pytest
-from tokenizers import AddedToken, normalizers
+from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
+from tokenizers import Tokenizer as Library
 
 from attendant.sampling_params import Structure
 from attendant.tokenizer import Tokenizer
@@ -80,3 +81,13 @@ def test_what_is_forced_is_said_as_it_stands_though_the_tokenizer_would_change_i
                 break
             guide.take(tokens[-1])
         assert library.decode(tokens) == text
+
+
+def test_a_token_beyond_the_vocabulary_says_nothing():
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    library = Library(
+        models.BPE({letter: number for number, letter in enumerate(letters)} | {"ab": 9000}, [("a", "b")])
+    )
+    library.pre_tokenizer, library.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    guide = Guides(Tokenizer(library), library.get_vocab_size(), [letters.index("z")]).create(regex("abc"))
+    assert np.flatnonzero(guide.allowed()).tolist() == [letters.index("a")]
