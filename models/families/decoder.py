@@ -143,11 +143,9 @@ class CausalBlock(nn.Module):
             keys = torch.arange(mask.shape[3], device=mask.device)
             mask = mask & window_mask(positions, keys, self.window)
 
-        def attend(x: Tensor) -> Tensor:
-            seen = remember(*self.attention.keys_and_values(x, rotation))
-            return self.attention.attend_to(x, *seen, mask, rotation=rotation)
-
-        mixed: Tensor = self.mlp_residual(self.attention_residual(hidden, attend), self.mlp)
+        attend = self.attention.attend_behind
+        attended = self.attention_residual(hidden, lambda x: attend(x, remember, mask, rotation=rotation))
+        mixed: Tensor = self.mlp_residual(attended, self.mlp)
         return mixed
 
 

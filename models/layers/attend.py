@@ -16,11 +16,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from models.layers.rope import Rotation
+
 Observer = Callable[[Tensor], None]
 """Told the weights of one call, ``[B, H, S, T]``; a row that sees nothing is zero."""
 
 Kernel = Callable[[Tensor, Tensor, Tensor, Tensor | None, Tensor | None, float | None], Tensor]
 """What computes :func:`attend`, of its arguments in their order."""
+
+Append = Callable[
+    [Tensor, Tensor, Tensor, Rotation | None, tuple[Tensor, Tensor], Tensor, Tensor, float | None], Tensor | None
+]
+"""One step of self-attention: queries ``[B, H, S, D]``, new keys and values ``[B, G, S, D]``, none of them rotated,
+their rotation, the caches ``[B, G, M, D]``, where each row writes ``[B]``, the mask and the scale → ``[B, H, S, D]``, with
+the caches written; None, and nothing written, where it cannot."""
 
 
 def attend(
@@ -87,6 +96,7 @@ class Attend(nn.Module):
         observer: told the weights of every call, if there is one.
         kernel: what computes the sum while nobody observes.
         is_watched_beside: whether it computes the sum all the same, and the weights are made for the observer alone.
+        append: what may rotate, write the caches and attend at once, while nobody observes.
     """
 
     def __init__(self, scale: float | None = None) -> None:
@@ -95,6 +105,7 @@ class Attend(nn.Module):
         self.observer: Observer | None = None
         self.kernel: Kernel = attend
         self.is_watched_beside = False
+        self.append: Append | None = None
 
     def forward(
         self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None, bias: Tensor | None = None
@@ -109,10 +120,10 @@ class Attend(nn.Module):
 
 
 def attend_by(module: nn.Module, kernel: Kernel) -> None:
-    """Let every layer inside a module attend by a kernel."""
+    """Let every layer inside a module attend by a kernel; and append by its method of that name, if it has one."""
     for part in module.modules():
         if isinstance(part, Attend):
-            part.kernel = kernel
+            part.kernel, part.append = kernel, getattr(kernel, "append", None)
 
 
 def attend_in_groups(

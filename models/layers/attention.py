@@ -14,10 +14,12 @@ from torch import Tensor, nn
 
 from attendant.config import require
 from models.layers.attend import Attend
+from models.layers.joined import Joining
+from models.layers.kv_cache import InPlaceWriter, Remember
 from models.layers.rope import Rotation
 
 
-class MultiHeadAttention(nn.Module):
+class MultiHeadAttention(Joining):
     """Project, attend in every head, join the heads and project again.
 
     The two halves are public because a cached decoder keeps the keys and values between calls.
@@ -98,13 +100,54 @@ class MultiHeadAttention(nn.Module):
         q_BHSD: Tensor = self.query_norm(self._split(self.query(inputs)))
         if rotation is not None:
             q_BHSD = rotation.apply(q_BHSD)
-        heads_BHSD = self.attend(q_BHSD, keys, values, mask, bias)
-        joined_BSE: Tensor = self.output(heads_BHSD.transpose(1, 2).flatten(2))
-        return joined_BSE
+        return self._join(self.attend(q_BHSD, keys, values, mask, bias))
+
+    def attend_behind(
+        self,
+        inputs: Tensor,
+        remember: Remember,
+        mask: Tensor,
+        bias: Tensor | None = None,
+        rotation: Rotation | None = None,
+    ) -> Tensor:
+        """Self-attention of new positions ``[B, S, E]`` to themselves and to what is remembered before them.
+
+        Args:
+            inputs: what queries, keys and values are made of.
+            remember: from the new positions' keys and values ``[B, G, S, D]`` to those to attend to.
+            mask: bool, over new positions and what ``remember`` returns.
+            bias: as in :mod:`models.layers.attend`.
+            rotation: of queries and keys.
+
+        Returns:
+            ``[B, S, E]``.
+        """
+        at_once = self.attend.append if self.attend.observer is None and bias is None else None
+        if at_once is None or not isinstance(remember, InPlaceWriter):
+            return self.attend_to(inputs, *remember(*self.keys_and_values(inputs, rotation)), mask, bias, rotation)
+        layers = self.query, self.key, self.value
+        projected = self.joined(inputs) if self.joined else (layer(inputs) for layer in layers)
+        q_BHSD, k_BGSD, v_BGSD = map(self._split, projected)
+        q_BHSD, k_BGSD = self.query_norm(q_BHSD), self.key_norm(k_BGSD)
+        found = at_once(q_BHSD, k_BGSD, v_BGSD, rotation, remember.present, remember.start, mask, self.attend.scale)
+        if found is None:
+            turned = (q_BHSD, k_BGSD) if rotation is None else map(rotation.apply, (q_BHSD, k_BGSD))
+            q_BHSD, k_BGSD = turned
+            found = self.attend(q_BHSD, *remember(k_BGSD, v_BGSD), mask)
+        return self._join(found)
 
     def forward(self, inputs: Tensor, source: Tensor, mask: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
         """Attend from inputs ``[B, S, E]`` to a source ``[B, T, E]``; mask and bias: see :meth:`attend_to`."""
         return self.attend_to(inputs, *self.keys_and_values(source), mask, bias)
+
+    def joinable(self) -> tuple[nn.Linear, ...]:
+        """Queries, keys and values, where they can be made of one input."""
+        same = self.query.in_features == self.key.in_features
+        return (self.query, self.key, self.value) if same else ()
+
+    def _join(self, heads_BHSD: Tensor) -> Tensor:
+        joined_BSE: Tensor = self.output(heads_BHSD.transpose(1, 2).flatten(2))
+        return joined_BSE
 
     def _split(self, x_BSF: Tensor) -> Tensor:
         batch, length, width = x_BSF.shape

@@ -77,11 +77,8 @@ class DecoderBlock(nn.Module):
             ``[B, T, E]``.
         """
 
-        def attend_self(x: Tensor) -> Tensor:
-            seen = remember(*self.self_attention.keys_and_values(x))
-            return self.self_attention.attend_to(x, *seen, self_mask, bias)
-
-        hidden = self.self_residual(hidden, attend_self)
+        attend_self = self.self_attention.attend_behind
+        hidden = self.self_residual(hidden, lambda x: attend_self(x, remember, self_mask, bias))
         hidden = self.cross_residual(hidden, lambda x: self.cross_attention.attend_to(x, *cross, cross_mask))
         mixed: Tensor = self.mlp_residual(hidden, self.mlp)
         return mixed

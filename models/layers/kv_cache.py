@@ -54,18 +54,19 @@ class CacheWriter:
 
     Attributes:
         present: the cache ``[B, G, M, D]`` of keys and of values after the pass.
+        start: ``[B]``, each row's first new position.
     """
 
     def __init__(self, cache: KeysValues, start: Tensor, attended: int) -> None:
         """Take a block's cache, each row's first new position ``[B]``, and how many positions A are attended to."""
         self.present = cache
-        self._start = start
+        self.start = start
         self._attended = attended
 
     def __call__(self, keys: Tensor, values: Tensor) -> KeysValues:
         """Write ``[B, G, S, D]`` each; the first A positions of the cache, ``[B, G, A, D]`` each."""
         past_keys, past_values = self.present
-        self.present = (tensor_scatter(past_keys, keys, self._start), tensor_scatter(past_values, values, self._start))
+        self.present = (tensor_scatter(past_keys, keys, self.start), tensor_scatter(past_values, values, self.start))
         return self.present[0][:, :, : self._attended], self.present[1][:, :, : self._attended]
 
 
@@ -74,7 +75,7 @@ class InPlaceWriter(CacheWriter):
 
     def __call__(self, keys: Tensor, values: Tensor) -> KeysValues:
         """As :class:`CacheWriter`; only the new positions are touched."""
-        index_BGSD = _places(keys, self._start)
+        index_BGSD = _places(keys, self.start)
         for cache, new in zip(self.present, (keys, values), strict=True):
             cache.scatter_(2, index_BGSD, new)
         return self.present[0][:, :, : self._attended], self.present[1][:, :, : self._attended]

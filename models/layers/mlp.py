@@ -18,6 +18,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from models.layers.joined import Joining
+
 Activation = Literal["relu", "gelu", "gelu_tanh", "gelu_sigmoid", "silu"]
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
 
@@ -58,7 +60,7 @@ class MLP(nn.Module):
         return outputs_BSE
 
 
-class GatedMLP(nn.Module):
+class GatedMLP(Joining):
     """A linear layer whose every output is scaled by an activated gate; without biases, unless they are asked for."""
 
     def __init__(
@@ -73,6 +75,11 @@ class GatedMLP(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """``[B, S, E]`` → ``[B, S, E]``."""
-        hidden_BSF = self.activation(self.gate(inputs)) * self.expand(inputs)
+        gate_BSF, expanded_BSF = self.joined(inputs) if self.joined else (self.gate(inputs), self.expand(inputs))
+        hidden_BSF = self.activation(gate_BSF) * expanded_BSF
         outputs_BSE: Tensor = self.contract(self.dropout(hidden_BSF))
         return outputs_BSE
+
+    def joinable(self) -> tuple[nn.Linear, ...]:
+        """Both that read the input."""
+        return self.gate, self.expand

@@ -106,15 +106,22 @@ class RopeConfig:
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """Cosines and sines ``[B, 1, S, D/2]`` of the positions of one call, shared by every layer and head."""
+    """Cosines and sines ``[B, 1, S, D/2]`` of the positions of one call, shared by every layer and head.
+
+    Attributes:
+        exact: the same as they were computed, if these are rounded.
+    """
 
     cos: Tensor
     sin: Tensor
     layout: Layout
+    exact: Rotation | None = None
 
     def to(self, dtype: torch.dtype) -> Rotation:
         """The same in another type: once for all layers, instead of in each."""
-        return self if self.cos.dtype is dtype else Rotation(self.cos.to(dtype), self.sin.to(dtype), self.layout)
+        if self.cos.dtype is dtype:
+            return self
+        return Rotation(self.cos.to(dtype), self.sin.to(dtype), self.layout, self.exact or self)
 
     def apply(self, x_BHSD: Tensor) -> Tensor:
         """Rotate queries or keys ``[B, H, S, D]``; the result has their type."""

@@ -19,10 +19,12 @@ from models.kernel_configs.decode_tiles import most_rows, splits_for
 from models.kernel_configs.gpu_targets import target_of
 from models.kernel_configs.heads import heads_of
 from models.kernels.additive_attention import additive_attention
+from models.kernels.decode_append_attention import decode_append_attention
 from models.kernels.decode_attention import decode_attention
 from models.kernels.flash_attention import flash_attention
 from models.kernels.window_attention import window_attention
 from models.layers.attend import attend_in_groups
+from models.layers.rope import Rotation
 
 Prefill = Callable[[Tensor, Tensor, Tensor, Tensor, bool, float | None], Tensor]
 """Arguments and result as :func:`models.kernels.flash_attention.flash_attention`."""
@@ -65,6 +67,30 @@ class FusedAttention:
             except ConfigError:  # no kernel for such heads
                 pass
         return attend_in_groups(q_BHSD, k_BGTD, v_BGTD, mask, bias, scale)
+
+    def append(
+        self,
+        q_BHSD: Tensor,
+        k_BGSD: Tensor,
+        v_BGSD: Tensor,
+        rotation: Rotation | None,
+        caches: tuple[Tensor, Tensor],
+        start: Tensor,
+        mask: Tensor,
+        scale: float | None = None,
+    ) -> Tensor | None:
+        """As :data:`models.layers.attend.Append`: few new positions, which see all that is before them."""
+        given = self._inputs.get("self_mask")
+        whole = given is not None and given.data_ptr() == mask.data_ptr() and given.shape == mask.shape
+        if not whole or q_BHSD.shape[2] > _FEW:
+            return None
+        exact = None if rotation is None else rotation.exact or rotation
+        q_BHSD, k_BGSD, v_BGSD = q_BHSD.contiguous(), k_BGSD.contiguous(), v_BGSD.contiguous()
+        try:
+            splits = splits_for(len(k_BGSD) * k_BGSD.shape[1], caches[0].shape[2], self._multiprocessors)
+            return decode_append_attention(q_BHSD, k_BGSD, v_BGSD, exact, caches, start, scale, splits)
+        except ConfigError:  # no kernel for such heads, or so many rows
+            return None
 
     def in_windows(
         self, q: Tensor, k: Tensor, v: Tensor, table: Tensor, window: int, shift: int, scales: Tensor | None

@@ -1,13 +1,14 @@
 """PyTorch behind the Runner protocol: a GPU that has no TensorRT, and a CPU as the slow reference.
 
 Caches are written in place, attention reads the attended length and no more, and on a GPU the step of one token is a
-recording (:mod:`serving.runtime.torch.capture`). Floats that are not remembered are converted: a module in half
-precision takes float32 pixels, and returns float32 logits.
+recording, as is a graph without memory whose inputs have come in these shapes before
+(:mod:`serving.runtime.torch.capture`). Floats that are not remembered are converted: a module in half precision takes
+float32 pixels, and returns float32 logits.
 
 Legend: B batch, T new positions, A attended positions.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -16,7 +17,9 @@ from torch import Tensor, nn
 from attendant.signature import GraphSignature, TensorSpec
 from models.layers.additive_attention import attend_additively_by
 from models.layers.attend import Kernel, attend_by, attend_in_groups
+from models.layers.joined import join_projections
 from models.layers.kv_cache import write_in_place
+from models.layers.recurrent import Recurrent
 from models.layers.window_attention import attend_in_windows_by
 from serving.runtime.base import Admission, Array, Buffer, not_a_buffer, numpy_dtype
 from serving.runtime.index_bounds import require_indices
@@ -30,7 +33,7 @@ class TorchRunner:
     """One graph's module.
 
     Attributes:
-        recordings: of single steps.
+        recordings: of single steps, and of graphs without memory.
     """
 
     def __init__(
@@ -51,7 +54,7 @@ class TorchRunner:
             device: where it runs.
             dtype: of its weights and of what it computes.
             below: for inputs that index a table, its length.
-            recorder: of single steps; CUDA graphs on a GPU, and nothing on a CPU, if not given.
+            recorder: of what is done again; CUDA graphs on a GPU, and nothing on a CPU, if not given.
             attention: what every attention layer computes by; if it has a method ``begin``, that is told the inputs of
                 each run, and if it has ``in_windows`` and ``additively``, layers of those kinds compute by them.
         """
@@ -61,10 +64,13 @@ class TorchRunner:
         # Not twice: recurrent layers would lay their weights out anew, away from where recorded steps read them.
         there = all((one.device.type, one.dtype) == (device.type, dtype) for one in module.parameters())
         self._module = (module if there else module.to(device, dtype)).eval()
+        join_projections(self._module)
         write_in_place(self._module)
         attend_by(self._module, attention)
         attend_in_windows_by(self._module, getattr(attention, "in_windows", None))
         attend_additively_by(self._module, getattr(attention, "additively", None))
+        # It packs its rows by lengths that the host must know, in the middle of what would be recorded.
+        self._waits = any(isinstance(part, Recurrent) for part in self._module.modules())
         self._begin: Callable[[Mapping[str, Tensor]], None] = getattr(attention, "begin", _begin_nothing)
         self._below = dict(below or {})
         self._inputs = {spec.name: spec for spec in signature.inputs}
@@ -89,7 +95,7 @@ class TorchRunner:
         buffers = {name: feed for name, feed in feeds.items() if isinstance(feed, TorchBuffer)}
         arrays = {name: self._admit_feed(name, feed) for name, feed in feeds.items() if name not in buffers}
         require_indices(arrays, self._below)
-        if self._recorder is not None and self._is_single_step(arrays):
+        if self._recorder is not None and self._comes_again(arrays, buffers):
             outputs = self._replay(arrays, buffers, self._recorder)
         else:
             self._admit(buffers)
@@ -105,8 +111,12 @@ class TorchRunner:
             for spec in self._signature.outputs
         }
 
-    def _is_single_step(self, arrays: Mapping[str, Array]) -> bool:
-        return bool(self._remembered) and _TOKENS in arrays and arrays[_TOKENS].shape[1] == 1
+    def _comes_again(self, arrays: Mapping[str, Array], buffers: Mapping[str, TorchBuffer]) -> bool:
+        if self._remembered:
+            return _TOKENS in arrays and arrays[_TOKENS].shape[1] == 1
+        if self._waits:
+            return False
+        return self.recordings.came_before(_key({name: array.shape for name, array in arrays.items()}, buffers))
 
     def _admit_feed(self, name: str, feed: Array | Buffer) -> Array:
         if name in self._remembered:
@@ -149,7 +159,7 @@ class TorchRunner:
             capacity = int(self._inputs[next(iter(self._signature.aliases.values()))].axes[2])
             shapes[_MASK] = (*others, bucket(attended, capacity))
         # A key that is known has been admitted: of a deep decoder, that is most of what is left to do here.
-        key = tuple(buffers), tuple([buffer.place for buffer in buffers.values()]), tuple(shapes.items())
+        key = _key(shapes, buffers)
         recording = self.recordings.get(key, lambda: self._record(shapes, arrays, buffers, recorder))
         return [output.clone() for output in recording.replay(arrays)]
 
@@ -167,6 +177,10 @@ class TorchRunner:
         # Warming up writes keys and values that the step itself writes again, and leaves states as they are.
         work = recorder(lambda: list(self._compute(inputs)), lambda: self._step(inputs))
         return Recording(new, work)
+
+
+def _key(shapes: Mapping[str, tuple[int, ...]], buffers: Mapping[str, TorchBuffer]) -> Hashable:
+    return tuple(buffers), tuple([buffer.place for buffer in buffers.values()]), tuple(shapes.items())
 
 
 def _begin_nothing(inputs: Mapping[str, Tensor]) -> None:

@@ -75,7 +75,8 @@ def test_a_process_that_interprets_compiles_nothing():
 
 
 @pytest.mark.parametrize(
-    ("groups", "capacity", "splits"), [(1, 8192, 32), (8, 8192, 32), (256, 8192, 2), (1000, 8192, 1), (1, 100, 1)]
+    ("groups", "capacity", "splits"),
+    [(1, 8192, 32), (8, 8192, 32), (8, 65536, 48), (128, 4096, 3), (256, 8192, 3), (1000, 8192, 1), (1, 100, 1)],
 )
 def test_splits_fill_a_gpu_of_132_multiprocessors_and_no_more(groups, capacity, splits):
     assert splits_for(groups, capacity, multiprocessors=132) == splits
