@@ -6,8 +6,11 @@
 The splits are of the past; the program of the last one writes the new positions too, and attends to them from its
 registers: no program reads what another writes. Past and present caches are one buffer; a plugin declares them aliased.
 
+What is new is ``[B, H, S, D]`` and ``[B, G, S, D]``, or lies as one product makes it: ``[B, S, W, D]``, whose heads of a
+position are the queries', the keys' and the values', so that W = H + 2 G.
+
 Legend: B batch, S new positions, M capacity, H query heads, G key and value heads, D head size, F = D / 2 angles, N
-splits (and new positions of a tile), R = S H / G rows that share a head.
+splits (and new positions of a tile), R = S H / G rows that share a head, W heads of a position.
 Source: as decode_attention.py and rotary.py.
 """
 
@@ -51,6 +54,7 @@ def decode_append_attention_kernel(
     KV_HEADS: tl.constexpr,
     HEAD_SIZE: tl.constexpr,
     LAYOUT: tl.constexpr,
+    TOGETHER: tl.constexpr,
     SCALE_LOG2: tl.constexpr,
     SPLITS: tl.constexpr,
     BLOCK_R: tl.constexpr,
@@ -59,15 +63,24 @@ def decode_append_attention_kernel(
     BLOCK_D: tl.constexpr,
     PRECISION: tl.constexpr,
 ) -> None:
-    """See the module; ``cos`` and ``sin`` are ``[B, S, F]`` of the new positions, ``start`` is ``[B]``."""
+    """See the module; ``cos`` and ``sin`` are ``[B, S, F]`` of the new positions, ``start`` is ``[B]``.
+
+    TOGETHER is W where what is new is ``[B, S, W, D]``, of which each pointer shows its first head, and otherwise 0.
+    """
     group, split = tl.program_id(0), tl.program_id(1)
     batch = group // KV_HEADS
     rows = queries * (HEADS // KV_HEADS)
     past = tl.minimum(tl.load(start + batch).to(tl.int32), capacity)
     r_R = tl.arange(0, BLOCK_R)
     s_R, angle = r_R % queries, batch * queries
-    q_MD = q + group.to(tl.int64) * rows * HEAD_SIZE
-    q_RD = load_rotated_rows(q_MD, cos, sin, r_R, angle + s_R, r_R < rows, HEAD_SIZE, BLOCK_D, LAYOUT)
+    if TOGETHER:
+        of_batch, of_group = batch.to(tl.int64) * queries * TOGETHER, group % KV_HEADS
+        q_MD = q + (of_batch + of_group * (HEADS // KV_HEADS)) * HEAD_SIZE
+        q_R = s_R * TOGETHER + r_R // queries
+    else:
+        q_MD = q + group.to(tl.int64) * rows * HEAD_SIZE
+        q_R = r_R
+    q_RD = load_rotated_rows(q_MD, cos, sin, q_R, angle + s_R, r_R < rows, HEAD_SIZE, BLOCK_D, LAYOUT)
     cache = group.to(tl.int64) * capacity * HEAD_SIZE
     first, behind = split_of(past, split, SPLITS, BLOCK_T)
     maximum_R, total_R, weighted_RD = nothing_seen(BLOCK_R, BLOCK_D)
@@ -80,9 +93,14 @@ def decode_append_attention_kernel(
     if split == SPLITS - 1:
         i_N = tl.arange(0, BLOCK_N)
         fits = tl.minimum(queries, capacity - past)
-        new = group * queries * HEAD_SIZE
-        k_ND = load_rotated_rows(new_k + new, cos, sin, i_N, angle + i_N, i_N < fits, HEAD_SIZE, BLOCK_D, LAYOUT)
-        v_ND = load_rows(new_v + new, i_N, i_N < fits, HEAD_SIZE, BLOCK_D)
+        if TOGETHER:
+            new = (of_batch + of_group) * HEAD_SIZE
+            new_N = i_N * TOGETHER
+        else:
+            new = group * queries * HEAD_SIZE
+            new_N = i_N
+        k_ND = load_rotated_rows(new_k + new, cos, sin, new_N, angle + i_N, i_N < fits, HEAD_SIZE, BLOCK_D, LAYOUT)
+        v_ND = load_rows(new_v + new, new_N, i_N < fits, HEAD_SIZE, BLOCK_D)
         store_rows(present_k + cache, past + i_N, i_N < fits, k_ND, HEAD_SIZE, BLOCK_D)
         store_rows(present_v + cache, past + i_N, i_N < fits, v_ND, HEAD_SIZE, BLOCK_D)
         scores_RN = masked_scores(q_RD, k_ND, i_N, s_R, fits, 0, True, PRECISION)
@@ -92,7 +110,13 @@ def decode_append_attention_kernel(
 
 
 def specialise(
-    heads: HeadsConfig, layout: str, rows: int, splits: int, target: GpuTarget, start: str = "int32"
+    heads: HeadsConfig,
+    layout: str,
+    rows: int,
+    splits: int,
+    target: GpuTarget,
+    start: str = "int32",
+    together: bool = False,
 ) -> Specialisation:
     """The kernel for heads of one kind.
 
@@ -104,6 +128,7 @@ def specialise(
         splits: N.
         target: what it will run on.
         start: type of the starts.
+        together: whether what is new is one tensor ``[B, S, W, D]``.
 
     Raises:
         ConfigError: an unknown layout, an odd head that is to be turned, too large heads of float32, too many rows,
@@ -130,7 +155,13 @@ def specialise(
             **dict.fromkeys(("parts", "bases"), "*fp32"),
             **dict.fromkeys(("present_k", "present_v"), floats),
         },
-        constants={**constants, "LAYOUT": layout, "BLOCK_N": power_of_two(16, most_queries), **unused},
+        constants={
+            **constants,
+            "LAYOUT": layout,
+            "TOGETHER": heads.heads + 2 * heads.kv_heads if together else 0,
+            "BLOCK_N": power_of_two(16, most_queries),
+            **unused,
+        },
         warps=warps,
         stages=stages,
     )
@@ -151,7 +182,7 @@ def decode_append_attention(
     Args:
         queries: ``[B, H, S, D]``, not rotated.
         new_keys: ``[B, G, S, D]``, not rotated.
-        new_values: as new keys.
+        new_values: as new keys; all three may be views of one ``[B, S, W, D]``.
         rotation: of the new positions, float32; nothing is rotated if None.
         caches: of keys and of values, ``[B, G, M, D]`` each, which are written.
         start: int32 or int64 ``[B]``, how many positions each row has; what would lie behind M is dropped.
@@ -173,11 +204,11 @@ def decode_append_attention(
     parts = queries.new_empty((batch, heads.kv_heads, splits, rows, size), dtype=torch.float32)
     bases = queries.new_empty((batch, heads.kv_heads, splits, rows), dtype=torch.float32)
     layout = "none" if rotation is None else rotation.layout
-    specialisation = specialise(heads, layout, rows, splits, target_of(queries.device), type_name(start.dtype))
+    new, target = (queries, new_keys, new_values), target_of(queries.device)
+    together = lie_together(*new)
+    specialisation = specialise(heads, layout, rows, splits, target, type_name(start.dtype), together)
     arguments: Arguments = {
-        "q": queries,
-        "new_k": new_keys,
-        "new_v": new_values,
+        **dict(zip(("q", "new_k", "new_v"), map(_line, new) if together else new, strict=True)),
         "past_k": caches[0],
         "past_v": caches[1],
         "start": start,
@@ -191,7 +222,27 @@ def decode_append_attention(
     if rotation is not None:
         arguments |= {"cos": rotation.cos, "sin": rotation.sin}
     launch(specialisation, grid(specialisation, batch), arguments)
-    return combine_splits(parts, bases, torch.empty_like(queries))
+    return combine_splits(parts, bases, queries.new_empty(queries.shape))
+
+
+def lie_together(queries: Tensor, new_keys: Tensor, new_values: Tensor) -> bool:
+    """Whether these are views of one tensor ``[B, S, W, D]``, which are not contiguous, one behind the other."""
+    batch, heads, count, size = queries.shape
+    width = (heads + 2 * new_keys.shape[1]) * size
+    first, end = queries.data_ptr(), heads * size
+    for x, place in ((queries, 0), (new_keys, end), (new_values, end + new_keys.shape[1] * size)):
+        if x.data_ptr() != first + place * x.element_size():
+            return False
+        expected = (count * width, size, width, 1)
+        if any(n > 1 and have != want for n, have, want in zip(x.shape, x.stride(), expected, strict=True)):
+            return False
+    return batch * count > 1
+
+
+def _line(view: Tensor) -> Tensor:
+    """From the first number of a view to its last, one behind the other."""
+    last = sum((n - 1) * step for n, step in zip(view.shape, view.stride(), strict=True))
+    return view.as_strided((last + 1,), (1,))
 
 
 def _require_shapes(

@@ -19,7 +19,7 @@ from models.kernel_configs.decode_tiles import most_rows, splits_for
 from models.kernel_configs.gpu_targets import target_of
 from models.kernel_configs.heads import heads_of
 from models.kernels.additive_attention import additive_attention
-from models.kernels.decode_append_attention import decode_append_attention
+from models.kernels.decode_append_attention import decode_append_attention, lie_together
 from models.kernels.decode_attention import decode_attention
 from models.kernels.flash_attention import flash_attention
 from models.kernels.window_attention import window_attention
@@ -85,7 +85,8 @@ class FusedAttention:
         if not whole or q_BHSD.shape[2] > _FEW:
             return None
         exact = None if rotation is None else rotation.exact or rotation
-        q_BHSD, k_BGSD, v_BGSD = q_BHSD.contiguous(), k_BGSD.contiguous(), v_BGSD.contiguous()
+        if not lie_together(q_BHSD, k_BGSD, v_BGSD):
+            q_BHSD, k_BGSD, v_BGSD = q_BHSD.contiguous(), k_BGSD.contiguous(), v_BGSD.contiguous()
         try:
             splits = splits_for(len(k_BGSD) * k_BGSD.shape[1], caches[0].shape[2], self._multiprocessors)
             return decode_append_attention(q_BHSD, k_BGSD, v_BGSD, exact, caches, start, scale, splits)

@@ -53,7 +53,7 @@ def decode(package=KERNELS, dtype="float32", device="cpu", splits=3, **sizes):
     return [(found, _function(KERNELS, "flash_attention_reference")(q, k, v, lengths, **settings))]
 
 
-def append(package=KERNELS, dtype="float32", device="cpu", layout="half", splits=3, **sizes):
+def append(package=KERNELS, dtype="float32", device="cpu", layout="half", splits=3, together=False, **sizes):
     q, k, v, start = attention_inputs(dtype, device, **sizes)
     shape = (*k.shape[:2], sizes["queries"], k.shape[3])
     new = [x.to(DTYPES[dtype]).to(device) for x in torch.randn(2, *shape, generator=torch.Generator().manual_seed(1))]
@@ -62,9 +62,16 @@ def append(package=KERNELS, dtype="float32", device="cpu", layout="half", splits
         positions = start[:, None] + torch.arange(sizes["queries"], device=device)
         rotation = Rope(k.shape[3], RopeConfig(layout=layout)).to(device)(positions)
     ours, theirs = (k.clone(), v.clone()), (k.clone(), v.clone())
-    found = _function(package, "decode_append_attention")(q, *new, rotation, ours, start, splits=splits)
+    given = as_one_product(q, *new) if together else (q, *new)
+    found = _function(package, "decode_append_attention")(*given, rotation, ours, start, splits=splits)
     wanted = _function(KERNELS, "decode_append_attention_reference")(q, *new, rotation, theirs, start)
     return [(found, wanted), *zip(ours, theirs, strict=True)]
+
+
+def as_one_product(*tensors):
+    """Views of one tensor ``[B, S, W, D]``."""
+    whole = torch.cat([x.transpose(1, 2) for x in tensors], 2)
+    return [part.transpose(1, 2) for part in whole.split([x.shape[1] for x in tensors], 2)]
 
 
 def windows(

@@ -47,11 +47,13 @@ def test_decode_attention(size, queries, dtype):
     assert within(decode(dtype=dtype, device="cuda", size=size, queries=queries, **lengths, **GROUPED), dtype)
 
 
+@pytest.mark.parametrize("together", [False, True], ids=["apart", "together"])
 @pytest.mark.parametrize("layout", ["half", "interleaved", None])
 @pytest.mark.parametrize(("size", "dtype"), APPENDED)
-def test_decode_append_attention(size, dtype, layout):
+def test_decode_append_attention(size, dtype, layout, together):
     lengths = {"capacity": 2051, "lengths": [2050, 1000, 127, 0], "queries": 3, "splits": 16, "causal": True}
-    assert within(append(dtype=dtype, device="cuda", size=size, layout=layout, **lengths, **GROUPED), dtype)
+    sizes = {"size": size, "layout": layout, "together": together, **lengths, **GROUPED}
+    assert within(append(dtype=dtype, device="cuda", **sizes), dtype)
 
 
 @every_dtype
