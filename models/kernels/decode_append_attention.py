@@ -28,7 +28,7 @@ from models.kernel_configs.heads import HeadsConfig, heads_of
 from models.kernel_configs.specialisation import Specialisation, pointer, power_of_two, type_name
 from models.kernels.combine_splits import combine_splits
 from models.kernels.decode_attention import grid, masked_scores, split_of, store_part
-from models.kernels.launch import Arguments, launch, require_shape
+from models.kernels.launch import Arguments, in_one_line, launch, lie_together, require_shape
 from models.kernels.online_softmax import load_rows, nothing_seen, see, store_rows
 from models.kernels.rotary import load_rotated_rows
 from models.layers.rope import Rotation
@@ -54,7 +54,7 @@ def decode_append_attention_kernel(
     KV_HEADS: tl.constexpr,
     HEAD_SIZE: tl.constexpr,
     LAYOUT: tl.constexpr,
-    TOGETHER: tl.constexpr,
+    EVERY: tl.constexpr,
     SCALE_LOG2: tl.constexpr,
     SPLITS: tl.constexpr,
     BLOCK_R: tl.constexpr,
@@ -65,7 +65,8 @@ def decode_append_attention_kernel(
 ) -> None:
     """See the module; ``cos`` and ``sin`` are ``[B, S, F]`` of the new positions, ``start`` is ``[B]``.
 
-    TOGETHER is W where what is new is ``[B, S, W, D]``, of which each pointer shows its first head, and otherwise 0.
+    EVERY is how many rows of D lie between two positions of a head: W where what is new is ``[B, S, W, D]``, of which
+    each pointer shows its first head, and otherwise 1.
     """
     group, split = tl.program_id(0), tl.program_id(1)
     batch = group // KV_HEADS
@@ -73,13 +74,13 @@ def decode_append_attention_kernel(
     past = tl.minimum(tl.load(start + batch).to(tl.int32), capacity)
     r_R = tl.arange(0, BLOCK_R)
     s_R, angle = r_R % queries, batch * queries
-    if TOGETHER:
-        of_batch, of_group = batch.to(tl.int64) * queries * TOGETHER, group % KV_HEADS
-        q_MD = q + (of_batch + of_group * (HEADS // KV_HEADS)) * HEAD_SIZE
-        q_R = s_R * TOGETHER + r_R // queries
-    else:
+    if EVERY == 1:
         q_MD = q + group.to(tl.int64) * rows * HEAD_SIZE
         q_R = r_R
+    else:
+        of_batch, of_group = batch.to(tl.int64) * queries * EVERY, group % KV_HEADS
+        q_MD = q + (of_batch + of_group * (HEADS // KV_HEADS)) * HEAD_SIZE
+        q_R = s_R * EVERY + r_R // queries
     q_RD = load_rotated_rows(q_MD, cos, sin, q_R, angle + s_R, r_R < rows, HEAD_SIZE, BLOCK_D, LAYOUT)
     cache = group.to(tl.int64) * capacity * HEAD_SIZE
     first, behind = split_of(past, split, SPLITS, BLOCK_T)
@@ -93,12 +94,8 @@ def decode_append_attention_kernel(
     if split == SPLITS - 1:
         i_N = tl.arange(0, BLOCK_N)
         fits = tl.minimum(queries, capacity - past)
-        if TOGETHER:
-            new = (of_batch + of_group) * HEAD_SIZE
-            new_N = i_N * TOGETHER
-        else:
-            new = group * queries * HEAD_SIZE
-            new_N = i_N
+        new = group * queries * HEAD_SIZE if EVERY == 1 else (of_batch + of_group) * HEAD_SIZE
+        new_N = i_N * EVERY
         k_ND = load_rotated_rows(new_k + new, cos, sin, new_N, angle + i_N, i_N < fits, HEAD_SIZE, BLOCK_D, LAYOUT)
         v_ND = load_rows(new_v + new, new_N, i_N < fits, HEAD_SIZE, BLOCK_D)
         store_rows(present_k + cache, past + i_N, i_N < fits, k_ND, HEAD_SIZE, BLOCK_D)
@@ -158,7 +155,7 @@ def specialise(
         constants={
             **constants,
             "LAYOUT": layout,
-            "TOGETHER": heads.heads + 2 * heads.kv_heads if together else 0,
+            "EVERY": heads.heads + 2 * heads.kv_heads if together else 1,
             "BLOCK_N": power_of_two(16, most_queries),
             **unused,
         },
@@ -208,7 +205,7 @@ def decode_append_attention(
     together = lie_together(*new)
     specialisation = specialise(heads, layout, rows, splits, target, type_name(start.dtype), together)
     arguments: Arguments = {
-        **dict(zip(("q", "new_k", "new_v"), map(_line, new) if together else new, strict=True)),
+        **dict(zip(("q", "new_k", "new_v"), map(in_one_line, new) if together else new, strict=True)),
         "past_k": caches[0],
         "past_v": caches[1],
         "start": start,
@@ -223,26 +220,6 @@ def decode_append_attention(
         arguments |= {"cos": rotation.cos, "sin": rotation.sin}
     launch(specialisation, grid(specialisation, batch), arguments)
     return combine_splits(parts, bases, queries.new_empty(queries.shape))
-
-
-def lie_together(queries: Tensor, new_keys: Tensor, new_values: Tensor) -> bool:
-    """Whether these are views of one tensor ``[B, S, W, D]``, which are not contiguous, one behind the other."""
-    batch, heads, count, size = queries.shape
-    width = (heads + 2 * new_keys.shape[1]) * size
-    first, end = queries.data_ptr(), heads * size
-    for x, place in ((queries, 0), (new_keys, end), (new_values, end + new_keys.shape[1] * size)):
-        if x.data_ptr() != first + place * x.element_size():
-            return False
-        expected = (count * width, size, width, 1)
-        if any(n > 1 and have != want for n, have, want in zip(x.shape, x.stride(), expected, strict=True)):
-            return False
-    return batch * count > 1
-
-
-def _line(view: Tensor) -> Tensor:
-    """From the first number of a view to its last, one behind the other."""
-    last = sum((n - 1) * step for n, step in zip(view.shape, view.stride(), strict=True))
-    return view.as_strided((last + 1,), (1,))
 
 
 def _require_shapes(

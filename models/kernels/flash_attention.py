@@ -5,7 +5,10 @@
 
 One program a tile of queries and a head. Tiles of keys that all its queries see whole are added without a mask.
 
-Legend: B batch, S queries, M capacity of keys, H query heads, G key and value heads, D head size.
+Tensors are ``[B, H, S, D]`` and ``[B, G, M, D]``, or lie as one product makes them: ``[B, S, W, D]``, whose heads of a
+position are the queries', the keys' and the values', so that W = H + 2 G; the result is then ``[B, S, H, D]``.
+
+Legend: B batch, S queries, M capacity of keys, H query heads, G key and value heads, D head size, W heads of a position.
 Source: Dao 2023, "FlashAttention-2", section 3; the order of arguments is that of TensorRT's AOT plugins.
 """
 
@@ -20,7 +23,7 @@ from models.kernel_configs.gpu_targets import WITHOUT_LEAVE_BYTES, GpuTarget, ta
 from models.kernel_configs.heads import HeadsConfig, heads_of
 from models.kernel_configs.specialisation import Specialisation, pointer, quotient_up, type_name
 from models.kernel_configs.tuned import Tiles, find_tiles
-from models.kernels.launch import Arguments, launch, require_shape
+from models.kernels.launch import Arguments, in_one_line, launch, lie_together, require_shape
 from models.kernels.online_softmax import average, load_rows, nothing_seen, see, store_rows
 
 KERNEL = "flash_attention"
@@ -46,13 +49,18 @@ def flash_attention_kernel(
     KV_HEADS: tl.constexpr,
     HEAD_SIZE: tl.constexpr,
     CAUSAL: tl.constexpr,
+    EVERY: tl.constexpr,
     SCALE_LOG2: tl.constexpr,
     BLOCK_S: tl.constexpr,
     BLOCK_T: tl.constexpr,
     BLOCK_D: tl.constexpr,
     PRECISION: tl.constexpr,
 ) -> None:
-    """See the module; ``q`` and ``out`` are ``[B, H, S, D]``, ``k`` and ``v`` ``[B, G, M, D]``, ``lengths`` ``[B]``."""
+    """See the module; ``lengths`` is ``[B]``.
+
+    EVERY is how many rows of D lie between two positions of a head: W where queries, keys and values are
+    ``[B, S, W, D]``, of which each pointer shows its first head, and otherwise 1.
+    """
     # The tiles that see most keys start first, so that the last to end are short.
     tile = tl.num_programs(0) - 1 - tl.program_id(0)
     row = tl.program_id(1)
@@ -60,9 +68,15 @@ def flash_attention_kernel(
     group = batch * KV_HEADS + row % HEADS // (HEADS // KV_HEADS)
     length = tl.load(lengths + batch).to(tl.int32)
     s_S = tile * BLOCK_S + tl.arange(0, BLOCK_S)
-    q_SD = load_rows(q + row.to(tl.int64) * queries * HEAD_SIZE, s_S, s_S < queries, HEAD_SIZE, BLOCK_D)
-    k_MD = k + group.to(tl.int64) * capacity * HEAD_SIZE
-    v_MD = v + group.to(tl.int64) * capacity * HEAD_SIZE
+    if EVERY == 1:
+        q_MD = q + row.to(tl.int64) * queries * HEAD_SIZE
+        first_kv = group.to(tl.int64) * capacity * HEAD_SIZE
+    else:
+        of_batch = batch.to(tl.int64) * queries
+        q_MD = q + (of_batch * EVERY + row % HEADS) * HEAD_SIZE
+        first_kv = (of_batch * EVERY + group % KV_HEADS) * HEAD_SIZE
+    q_SD = load_rows(q_MD, s_S * EVERY, s_S < queries, HEAD_SIZE, BLOCK_D)
+    k_MD, v_MD = k + first_kv, v + first_kv
     past, readable = length - queries, tl.minimum(length, capacity)
     all_see, one_sees = readable, readable
     if CAUSAL:
@@ -73,22 +87,27 @@ def flash_attention_kernel(
     for first in range(0, whole, BLOCK_T):
         t_T = first + tl.arange(0, BLOCK_T)
         every_T = t_T >= 0
-        k_TD = load_rows(k_MD, t_T, every_T, HEAD_SIZE, BLOCK_D)
+        k_TD = load_rows(k_MD, t_T * EVERY, every_T, HEAD_SIZE, BLOCK_D)
         scores_ST = tl.dot(q_SD, tl.trans(k_TD), input_precision=PRECISION)
-        v_TD = load_rows(v_MD, t_T, every_T, HEAD_SIZE, BLOCK_D)
+        v_TD = load_rows(v_MD, t_T * EVERY, every_T, HEAD_SIZE, BLOCK_D)
         maximum_S, total_S, weighted_SD = see(scores_ST, v_TD, maximum_S, total_S, weighted_SD, SCALE_LOG2, PRECISION)
     for first in range(whole, one_sees, BLOCK_T):
         t_T = first + tl.arange(0, BLOCK_T)
-        k_TD = load_rows(k_MD, t_T, t_T < readable, HEAD_SIZE, BLOCK_D)
+        k_TD = load_rows(k_MD, t_T * EVERY, t_T < readable, HEAD_SIZE, BLOCK_D)
         scores_ST = tl.dot(q_SD, tl.trans(k_TD), input_precision=PRECISION)
         seen_ST = (t_T < readable)[None, :]
         if CAUSAL:
             seen_ST = seen_ST & (t_T[None, :] <= (s_S + past)[:, None])
         scores_ST = tl.where(seen_ST, scores_ST, -float("inf"))
-        v_TD = load_rows(v_MD, t_T, t_T < readable, HEAD_SIZE, BLOCK_D)
+        v_TD = load_rows(v_MD, t_T * EVERY, t_T < readable, HEAD_SIZE, BLOCK_D)
         maximum_S, total_S, weighted_SD = see(scores_ST, v_TD, maximum_S, total_S, weighted_SD, SCALE_LOG2, PRECISION)
-    out_SD = out + row.to(tl.int64) * queries * HEAD_SIZE
-    store_rows(out_SD, s_S, s_S < queries, average(weighted_SD, total_S), HEAD_SIZE, BLOCK_D)
+    mean_SD = average(weighted_SD, total_S)
+    if EVERY == 1:
+        out_SD = out + row.to(tl.int64) * queries * HEAD_SIZE
+        store_rows(out_SD, s_S, s_S < queries, mean_SD, HEAD_SIZE, BLOCK_D)
+    else:
+        out_SD = out + (of_batch * HEADS + row % HEADS) * HEAD_SIZE
+        store_rows(out_SD, s_S * HEADS, s_S < queries, mean_SD, HEAD_SIZE, BLOCK_D)
 
 
 def tiles(heads: HeadsConfig, target: GpuTarget) -> Tiles:
@@ -119,7 +138,9 @@ def _default_tiles(heads: HeadsConfig, target: GpuTarget) -> tuple[int, int, int
     return (128, 32, 8, 2) if target.shared_bytes > 200 * 1024 else (64, 32, 8, 2)
 
 
-def specialise(heads: HeadsConfig, causal: bool, target: GpuTarget, lengths: str = "int32") -> Specialisation:
+def specialise(
+    heads: HeadsConfig, causal: bool, target: GpuTarget, lengths: str = "int32", together: bool = False
+) -> Specialisation:
     """The kernel for heads of one kind.
 
     Args:
@@ -127,6 +148,7 @@ def specialise(heads: HeadsConfig, causal: bool, target: GpuTarget, lengths: str
         causal: whether a query sees no position behind its own.
         target: what it will run on.
         lengths: type of the lengths.
+        together: whether queries, keys and values are one tensor ``[B, S, W, D]``.
     """
     tile = tiles(heads, target)
     floats = pointer(heads.dtype)
@@ -145,6 +167,7 @@ def specialise(heads: HeadsConfig, causal: bool, target: GpuTarget, lengths: str
             "HEADS": heads.heads,
             "KV_HEADS": heads.kv_heads,
             "CAUSAL": causal,
+            "EVERY": heads.heads + 2 * heads.kv_heads if together else 1,
             "BLOCK_S": tile.queries,
             "BLOCK_T": tile.keys,
             **heads.constants(),
@@ -174,14 +197,14 @@ def flash_attention(
     Args:
         queries: ``[B, H, S, D]``; if causal, the last S of each row's positions.
         keys: ``[B, G, M, D]``, of which a row's first ``lengths`` are read.
-        values: as keys.
+        values: as keys; all three may be views of one ``[B, S, W, D]``.
         lengths: int32 or int64 ``[B]``; what lies behind M is as if it were padding.
         causal: whether a query sees no position behind its own.
         scale: of the scores; 1/√D if not given.
         target: whose tiles it takes; the device's if not given.
 
     Returns:
-        ``[B, H, S, D]``; zeros where a query sees nothing.
+        ``[B, H, S, D]``, a view of ``[B, S, H, D]`` where all three were views; zeros where a query sees nothing.
 
     Raises:
         ConfigError: there is no kernel for such heads.
@@ -193,16 +216,16 @@ def flash_attention(
     require_shape("keys", keys, (batch, heads.kv_heads, keys.shape[2], size))
     require_shape("values", values, tuple(keys.shape))
     require_shape("lengths", lengths, (batch,))
-    out = torch.empty_like(queries)
-    specialisation = specialise(heads, causal, target or target_of(queries.device), type_name(lengths.dtype))
+    given, together = (queries, keys, values), lie_together(queries, keys, values)
+    out = queries.new_empty((batch, count, heads.heads, size) if together else queries.shape)
+    aim = target or target_of(queries.device)
+    specialisation = specialise(heads, causal, aim, type_name(lengths.dtype), together)
     arguments: Arguments = {
-        "q": queries,
-        "k": keys,
-        "v": values,
+        **dict(zip("qkv", map(in_one_line, given) if together else given, strict=True)),
         "lengths": lengths,
         "queries": count,
         "capacity": keys.shape[2],
         "out": out,
     }
     launch(specialisation, grid(specialisation, batch, count), arguments)
-    return out
+    return out.transpose(1, 2) if together else out

@@ -46,6 +46,29 @@ def launch(specialised: Specialisation, grid: tuple[int, ...], arguments: Argume
         specialised.kernel[grid](**keywords(specialised, arguments))
 
 
+def lie_together(queries: Tensor, keys: Tensor, values: Tensor) -> bool:
+    """Whether ``[B, H, S, D]`` and twice ``[B, G, S, D]`` are views of one tensor ``[B, S, W, D]``, in this order.
+
+    W = H + 2 G. Of a single position each is contiguous, and that is not meant; nor are rows that 32 bits do not count.
+    """
+    batch, heads, count, size = queries.shape
+    width = (heads + 2 * keys.shape[1]) * size
+    first, end = queries.data_ptr(), heads * size
+    for x, place in ((queries, 0), (keys, end), (values, end + keys.shape[1] * size)):
+        if x.data_ptr() != first + place * x.element_size():
+            return False
+        expected = (count * width, size, width, 1)
+        if any(n > 1 and have != want for n, have, want in zip(x.shape, x.stride(), expected, strict=True)):
+            return False
+    return batch * count > 1 and count * width < 2**31
+
+
+def in_one_line(view: Tensor) -> Tensor:
+    """From the first number of a view to its last, one behind the other."""
+    last = sum((n - 1) * step for n, step in zip(view.shape, view.stride(), strict=True))
+    return view.as_strided((last + 1,), (1,))
+
+
 def require_shape(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
     """Refuse a tensor of another shape.
 

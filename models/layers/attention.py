@@ -125,10 +125,7 @@ class MultiHeadAttention(Joining):
         at_once = self.attend.append if self.attend.observer is None and bias is None else None
         if at_once is None or not isinstance(remember, InPlaceWriter):
             return self.attend_to(inputs, *remember(*self.keys_and_values(inputs, rotation)), mask, bias, rotation)
-        layers = self.query, self.key, self.value
-        projected = self.joined(inputs) if self.joined else (layer(inputs) for layer in layers)
-        q_BHSD, k_BGSD, v_BGSD = map(self._split, projected)
-        q_BHSD, k_BGSD = self.query_norm(q_BHSD), self.key_norm(k_BGSD)
+        q_BHSD, k_BGSD, v_BGSD = self._project(inputs)
         found = at_once(q_BHSD, k_BGSD, v_BGSD, rotation, remember.present, remember.start, mask, self.attend.scale)
         if found is None:
             turned = (q_BHSD, k_BGSD) if rotation is None else map(rotation.apply, (q_BHSD, k_BGSD))
@@ -138,12 +135,21 @@ class MultiHeadAttention(Joining):
 
     def forward(self, inputs: Tensor, source: Tensor, mask: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
         """Attend from inputs ``[B, S, E]`` to a source ``[B, T, E]``; mask and bias: see :meth:`attend_to`."""
+        if self.joined is not None and source is inputs:
+            return self._join(self.attend(*self._project(inputs), mask, bias))
         return self.attend_to(inputs, *self.keys_and_values(source), mask, bias)
 
     def joinable(self) -> tuple[nn.Linear, ...]:
         """Queries, keys and values, where they can be made of one input."""
         same = self.query.in_features == self.key.in_features
         return (self.query, self.key, self.value) if same else ()
+
+    def _project(self, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of inputs ``[B, S, E]``, none of them rotated."""
+        layers = self.query, self.key, self.value
+        projected = self.joined(inputs) if self.joined else (layer(inputs) for layer in layers)
+        q_BHSD, k_BGSD, v_BGSD = map(self._split, projected)
+        return self.query_norm(q_BHSD), self.key_norm(k_BGSD), v_BGSD
 
     def _join(self, heads_BHSD: Tensor) -> Tensor:
         joined_BSE: Tensor = self.output(heads_BHSD.transpose(1, 2).flatten(2))

@@ -19,8 +19,9 @@ class JoinedLinear:
         """Move the layers' weights, and biases if they have them, into one piece; they have all or none of those."""
         self.widths = [layer.out_features for layer in layers]
         with torch.no_grad():
-            self.weight = torch.cat(tuple(layer.weight for layer in layers))
-            biases = [layer.bias for layer in layers if layer.bias is not None]
+            weights: list[Tensor] = [layer.weight for layer in layers]
+            biases: list[Tensor] = [layer.bias for layer in layers if layer.bias is not None]
+            self.weight = torch.cat(weights)
             self.bias = torch.cat(biases) if biases else None
         for layer, weight in zip(layers, torch.split(self.weight, self.widths), strict=True):
             layer.weight.data = weight

@@ -19,9 +19,10 @@ from models.kernel_configs.decode_tiles import most_rows, splits_for
 from models.kernel_configs.gpu_targets import target_of
 from models.kernel_configs.heads import heads_of
 from models.kernels.additive_attention import additive_attention
-from models.kernels.decode_append_attention import decode_append_attention, lie_together
+from models.kernels.decode_append_attention import decode_append_attention
 from models.kernels.decode_attention import decode_attention
 from models.kernels.flash_attention import flash_attention
+from models.kernels.launch import lie_together
 from models.kernels.window_attention import window_attention
 from models.layers.attend import attend_in_groups
 from models.layers.rope import Rotation
@@ -30,6 +31,8 @@ Prefill = Callable[[Tensor, Tensor, Tensor, Tensor, bool, float | None], Tensor]
 """Arguments and result as :func:`models.kernels.flash_attention.flash_attention`."""
 _FEW = 8
 """New positions up to which a cache is read in splits."""
+_MANY = 512
+"""Keys from which the prefill of Hopper is faster: its warps take a while until they work side by side."""
 
 
 class FusedAttention:
@@ -63,7 +66,7 @@ class FusedAttention:
         found = None if bias is not None else self._reach(k_BGTD, mask)
         if found is not None:
             try:
-                return self._attend(q_BHSD, _whole(k_BGTD), _whole(v_BGTD), found, scale)
+                return self._attend(q_BHSD, k_BGTD, v_BGTD, found, scale)
             except ConfigError:  # no kernel for such heads
                 pass
         return attend_in_groups(q_BHSD, k_BGTD, v_BGTD, mask, bias, scale)
@@ -117,14 +120,18 @@ class FusedAttention:
         self, queries: Tensor, keys: Tensor, values: Tensor, reach: tuple[Tensor, bool], scale: float | None
     ) -> Tensor:
         (lengths, causal), heads, count = reach, heads_of(queries, keys, scale), queries.shape[2]
-        queries = queries.contiguous()
-        if count <= _FEW and heads.heads // heads.kv_heads * count <= most_rows(heads):
+        few = count <= _FEW and heads.heads // heads.kv_heads * count <= most_rows(heads)
+        hopper = None if few or keys.shape[2] < _MANY else self._hopper
+        if not few and hopper is None and lie_together(queries, keys, values):
+            return flash_attention(queries, keys, values, lengths, causal, scale)
+        queries, keys, values = queries.contiguous(), _whole(keys), _whole(values)
+        if few:
             groups = len(queries) * heads.kv_heads
             splits = splits_for(groups, keys.shape[2], self._multiprocessors)
             return decode_attention(queries, keys, values, lengths, causal, scale, splits)
-        if self._hopper is not None:
+        if hopper is not None:
             try:
-                return self._hopper(queries, keys, values, lengths, causal, scale)
+                return hopper(queries, keys, values, lengths, causal, scale)
             except ConfigError:  # not for such heads
                 pass
         return flash_attention(queries, keys, values, lengths, causal, scale)

@@ -31,10 +31,11 @@ def worst(pairs):
     return max(differences)
 
 
-def flash(package=KERNELS, dtype="float32", device="cpu", **sizes):
+def flash(package=KERNELS, dtype="float32", device="cpu", together=False, **sizes):
     q, k, v, lengths = attention_inputs(dtype, device, **sizes)
     settings = {"causal": sizes["causal"], "scale": sizes.get("scale")}
-    found = _function(package, "flash_attention")(q, k, v, lengths, **settings)
+    given = as_one_product(q, k, v) if together else (q, k, v)
+    found = _function(package, "flash_attention")(*given, lengths, **settings)
     return [(found, _function(KERNELS, "flash_attention_reference")(q, k, v, lengths, **settings))]
 
 

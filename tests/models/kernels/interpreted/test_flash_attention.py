@@ -36,6 +36,13 @@ def test_the_kernel_equals_its_reference(shape, causal, dtype):
     assert worst(flash(dtype=dtype, causal=causal, **SHAPES[shape])) <= TOLERANCES[dtype]
 
 
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "full"])
+@pytest.mark.parametrize("lengths", [[135, 70], [0, 1]], ids=["long", "short"])
+def test_what_one_product_has_made_is_read_and_answered_as_it_lies(lengths, causal):
+    sizes = {"size": 24, "queries": 135, "capacity": 135, "lengths": lengths, "causal": causal, **GROUPED}
+    assert worst(flash(together=True, **sizes)) <= TOLERANCES["float32"]
+
+
 def test_another_scale_and_lengths_of_int64_are_heeded():
     sizes = {**SHAPES["heads of 80"], "causal": True, "index": "int64"}
     assert worst(flash(**sizes, scale=0.3)) <= TOLERANCES["float32"]

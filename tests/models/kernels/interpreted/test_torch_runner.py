@@ -58,7 +58,9 @@ def test_an_encoder_decoder_over_a_padded_source_computes_the_same(kernels):
     assert "attend_in_groups" not in kernels
 
 
-def test_an_encoder_of_images_computes_the_same(kernels):
+@pytest.mark.parametrize("few", [0, 8])
+def test_an_encoder_of_images_computes_the_same(kernels, monkeypatch, few):
+    monkeypatch.setattr(fused, "_FEW", few)
     pixels = np.random.default_rng(0).normal(size=(2, 3, 8, 8)).astype(np.float32)
     found = []
     for attention in (FusedAttention(8), attend_in_groups):
@@ -156,6 +158,7 @@ def test_hoppers_prefill_has_many_positions_where_it_fits_and_flash_attention_ha
         return by_flash(*arguments)
 
     monkeypatch.setattr(fused, "_FEW", 1)
+    monkeypatch.setattr(fused, "_MANY", 1)
     found = decoded(runners("llama-tiny", FusedAttention(8, hopper))["decoder"])
     assert worst(found, decoded(runners("llama-tiny", attend_in_groups)["decoder"])) < TOLERANCE
     assert len(taken) == (4 if fits else 0)

@@ -40,6 +40,15 @@ def test_flash_attention(size, causal, dtype):
 
 
 @every_dtype
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "full"])
+@pytest.mark.parametrize("size", SIZES)
+def test_flash_attention_of_one_product(size, causal, dtype):
+    lengths = {"queries": 333, "capacity": 333, "lengths": [333, 300, 1, 0]}
+    sizes = {"size": size, "causal": causal, "together": True, **lengths, **GROUPED}
+    assert within(flash(dtype=dtype, device="cuda", **sizes), dtype)
+
+
+@every_dtype
 @pytest.mark.parametrize("queries", [1, 4])
 @pytest.mark.parametrize("size", SIZES)
 def test_decode_attention(size, queries, dtype):
