@@ -28,7 +28,7 @@ class Case:
     """One call, by our kernel and by libraries.
 
     Attributes:
-        kind: prefill, decode, append, windows or additive: what decides about the target.
+        kind: prefill, hopper, decode, append, windows or additive: what decides about the target.
         rivals: library's name → its call; one that raises RuntimeError or ValueError says that it cannot.
         flops: multiplications and additions that the result takes.
         moved_bytes: that must come from memory or go to it.
@@ -53,13 +53,14 @@ def prefill(
     causal: bool,
     device: torch.device,
     attend: Callable[..., Tensor] = flash_attention,
+    kind: str = "prefill",
 ) -> Case:
     """All positions of rows of one length, by a kernel that takes arguments as flash_attention does."""
     q, k, v = attention_inputs(batch, heads, kv_heads, length, length, size, device)
     lengths = torch.full((batch,), length, dtype=torch.int32, device=device)
     pairs = length * (length + 1) // 2 if causal else length**2
     return Case(
-        kind="prefill",
+        kind=kind,
         name=f"{'causal' if causal else 'full'}, B {batch}, H {heads}/{kv_heads}, S {length}, D {size}",
         ours=lambda: attend(q, k, v, lengths, causal=causal),
         rivals={name: by_library(name, q, k, v, causal) for name in BACKENDS},

@@ -8,7 +8,7 @@ cached positions as the table says. Weights are random.
     recorded      as served: CUDA graphs, our kernels of attention
     library       the same, attention by torch's own kernels
     not recorded  as served, kernel by kernel
-    compiled      torch.compile of the module with torch's attention, recorded (--compile: minutes)
+    compiled      torch.compile of the module with torch's attention, recorded (--compile BATCH …: minutes)
     onnxruntime   the CUDA provider on an artefact of `export onnx` (--onnx), which need not have this shape
 
 ``--quick`` is a trial of the script on tiny shapes, on any machine.
@@ -42,6 +42,7 @@ from serving.runtime.torch.runner import TorchRunner
 
 BENCHMARK = Benchmark("gpu-decoding", "Decoding on a GPU", __doc__, "benchmarks.gpu.decoding")
 GB = 1e9
+VARIANTS = ("recorded", "library", "not recorded")
 LIMIT_SHARE = 0.7
 """Of the bandwidth limit, what a step of one row as it is served is to reach."""
 Row = dict[str, Any]
@@ -63,7 +64,8 @@ class Shapes:
 def main() -> None:
     parser = BENCHMARK.parser()
     parser.add_argument("--onnx", type=Path, help="an artefact of `export onnx` for ONNX Runtime's CUDA provider")
-    parser.add_argument("--compile", action="store_true", help="measure torch.compile as well")
+    parser.add_argument("--compile", type=int, nargs="*", default=[], help="batches to measure torch.compile of")
+    parser.add_argument("--variants", nargs="*", choices=VARIANTS, default=VARIANTS, help="that are measured")
     parser.add_argument("--quick", action="store_true", help="a trial on tiny shapes, on any machine")
     args = parser.parse_args()
     if not args.quick and not torch.cuda.is_available():
@@ -91,12 +93,15 @@ def report(found: dict[str, Any]) -> Iterator[str]:
 @torch.no_grad()
 def measure(args: argparse.Namespace) -> dict[str, Any]:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    shapes, variants = Shapes(args.quick), ["recorded", "library", "not recorded"] + ["compiled"] * args.compile
+    shapes = Shapes(args.quick)
     if args.compile:
         torch._dynamo.config.recompile_limit = 64  # one for each batch and attended length
     bandwidth = copy_bandwidth(device, shapes.copied)
     module = build_in_bfloat16(lambda: Decoder(shapes.llama), device)
-    decoding = list(decoding_rows(module, shapes, variants, bandwidth, device))
+    decoding: list[Row] = []
+    for batch in shapes.batches:
+        variants = [*args.variants, *(["compiled"] if batch in args.compile else [])]
+        decoding += decoding_rows(module, shapes, batch, variants, bandwidth, device)
     if args.onnx is not None:
         decoding += list(onnx_rows(args.onnx, shapes, bandwidth, device))
     del module
@@ -122,21 +127,20 @@ def copy_bandwidth(device: torch.device, size: int) -> float:
 
 
 def decoding_rows(
-    module: nn.Module, shapes: Shapes, variants: list[str], bandwidth: float, device: torch.device
+    module: nn.Module, shapes: Shapes, batch: int, variants: list[str], bandwidth: float, device: torch.device
 ) -> Iterator[Row]:
-    """One row for each batch, length behind and variant."""
+    """One row for each length behind and variant."""
     (graph,) = generate.graphs(module)  # type: ignore[arg-type]
     weights = sum(one.nbytes for name, one in module.named_parameters() if name != "embedding.weight")
     signature = in_bfloat16(graph.signature)
-    for batch in shapes.batches:
-        runners = {name: runner_of(name, signature, graph.module, device) for name in variants}
-        caches = random_caches(runners["recorded"], batch)
-        for behind in shapes.behind:
-            steps = {name: step_of(runner, caches, batch) for name, runner in runners.items()}
-            times = in_turn(steps, behind, shapes)
-            attended = behind + shapes.steps / 2
-            read = weights + sum(cache.nbytes for cache in caches.values()) * attended / shapes.llama.max_length
-            yield from (row(name, batch, behind, taken, read / bandwidth) for name, taken in times.items())
+    runners = {name: runner_of(name, signature, graph.module, device) for name in variants}
+    caches = random_caches(runners[variants[0]], batch)
+    for behind in shapes.behind:
+        steps = {name: step_of(runner, caches, batch) for name, runner in runners.items()}
+        times = in_turn(steps, behind, shapes)
+        attended = behind + shapes.steps / 2
+        read = weights + sum(cache.nbytes for cache in caches.values()) * attended / shapes.llama.max_length
+        yield from (row(name, batch, behind, taken, read / bandwidth) for name, taken in times.items())
 
 
 def onnx_rows(folder: Path, shapes: Shapes, bandwidth: float, device: torch.device) -> Iterator[Row]:

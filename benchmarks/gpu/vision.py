@@ -51,6 +51,7 @@ def main() -> None:
     parser.add_argument("--engines", type=Path, help="an artefact of such a model with engines, for TensorRT's runner")
     parser.add_argument("--onnx", type=Path, help="an artefact of such a model for ONNX Runtime's CUDA provider")
     parser.add_argument("--compile", nargs="*", choices=MODES, default=MODES, help="how torch.compile does it")
+    parser.add_argument("--batches", type=int, nargs="*", default=[1, 8, 32, 128], help="images at once")
     parser.add_argument("--quick", action="store_true", help="a trial on a tiny shape, on any machine")
     args = parser.parse_args()
     if not args.quick and not torch.cuda.is_available():
@@ -66,7 +67,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     preset = PRESETS[name]
     model = build_in_bfloat16(lambda: FAMILIES[preset.family].build(preset.config), device)
     rows = []
-    for batch in (1, 2) if args.quick else (1, 8, 32, 128):
+    for batch in (1, 2) if args.quick else args.batches:
         calls = dict(calls_of(model, batch, device, () if args.quick else args.compile))
         if args.engines is not None:
             calls["engine"] = engine_call(args.engines, batch)

@@ -14,7 +14,6 @@ Source: Dao 2023, "FlashAttention-2", section 3; the order of arguments is that 
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor

@@ -76,7 +76,6 @@ class DecoderBlock(nn.Module):
         Returns:
             ``[B, T, E]``.
         """
-
         attend_self = self.self_attention.attend_behind
         hidden = self.self_residual(hidden, lambda x: attend_self(x, remember, self_mask, bias))
         hidden = self.cross_residual(hidden, lambda x: self.cross_attention.attend_to(x, *cross, cross_mask))

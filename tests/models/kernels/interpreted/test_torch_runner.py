@@ -33,7 +33,14 @@ def kernels(monkeypatch):
 
         return counted
 
-    for name in ("decode_append_attention", "decode_attention", "flash_attention", "window_attention", "additive_attention", "attend_in_groups"):
+    for name in (
+        "decode_append_attention",
+        "decode_attention",
+        "flash_attention",
+        "window_attention",
+        "additive_attention",
+        "attend_in_groups",
+    ):
         monkeypatch.setattr(fused, name, counting(name, getattr(fused, name)))
     return counts
 
