@@ -6,8 +6,8 @@
 The splits are of the past; the program of the last one writes the new positions too, and attends to them from its
 registers: no program reads what another writes. Past and present caches are one buffer; a plugin declares them aliased.
 
-What is new is ``[B, H, S, D]`` and ``[B, G, S, D]``, or lies as one product makes it: ``[B, S, W, D]``, whose heads of a
-position are the queries', the keys' and the values', so that W = H + 2 G.
+What is new is ``[B, H, S, D]`` and ``[B, G, S, D]``, or lies as one product makes it: ``[B, S, W, D]``, whose heads of
+a position are the queries', the keys' and the values', so that W = H + 2 G.
 
 Legend: B batch, S new positions, M capacity, H query heads, G key and value heads, D head size, F = D / 2 angles, N
 splits (and new positions of a tile), R = S H / G rows that share a head, W heads of a position.

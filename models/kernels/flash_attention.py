@@ -8,7 +8,8 @@ One program a tile of queries and a head. Tiles of keys that all its queries see
 Tensors are ``[B, H, S, D]`` and ``[B, G, M, D]``, or lie as one product makes them: ``[B, S, W, D]``, whose heads of a
 position are the queries', the keys' and the values', so that W = H + 2 G; the result is then ``[B, S, H, D]``.
 
-Legend: B batch, S queries, M capacity of keys, H query heads, G key and value heads, D head size, W heads of a position.
+Legend: B batch, S queries, M capacity of keys, H query heads, G key and value heads, D head size, W heads of a
+position.
 Source: Dao 2023, "FlashAttention-2", section 3; the order of arguments is that of TensorRT's AOT plugins.
 """
 

@@ -28,8 +28,8 @@ Append = Callable[
     [Tensor, Tensor, Tensor, Rotation | None, tuple[Tensor, Tensor], Tensor, Tensor, float | None], Tensor | None
 ]
 """One step of self-attention: queries ``[B, H, S, D]``, new keys and values ``[B, G, S, D]``, none of them rotated,
-their rotation, the caches ``[B, G, M, D]``, where each row writes ``[B]``, the mask and the scale → ``[B, H, S, D]``, with
-the caches written; None, and nothing written, where it cannot."""
+their rotation, the caches ``[B, G, M, D]``, where each row writes ``[B]``, the mask and the scale → ``[B, H, S, D]``,
+with the caches written; None, and nothing written, where it cannot."""
 
 
 def attend(
