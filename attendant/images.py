@@ -80,13 +80,15 @@ def pixels_from_image(image: Image.Image, preprocessing: Mapping[str, Any]) -> A
     numbers = {name: preprocessing.get(name) for name in ("scale", "mean", "deviation")}
     try:
         scale, mean, deviation = map(np.float32, numbers.values())
-        pixels_HWC = (values_HWC * scale - mean) / deviation
-        fits = pixels_HWC.shape == values_HWC.shape and bool(np.isfinite([*np.ravel(scale), *np.ravel(mean)]).all())
+        values_HWC *= scale  # in place: of a large image each copy takes as much again
+        values_HWC -= mean
+        values_HWC /= deviation
+        fits = bool(np.isfinite([*np.ravel(scale), *np.ravel(mean)]).all())
     except (TypeError, ValueError):
         fits = False
     if not fits:
         raise _unfit(f"by numbers for {values_HWC.shape[2]} channels", str(numbers))
-    return np.ascontiguousarray(pixels_HWC.transpose(2, 0, 1))
+    return np.ascontiguousarray(values_HWC.transpose(2, 0, 1))
 
 
 def bytes_from_image(image: Image.Image, preprocessing: Mapping[str, Any]) -> Bytes:

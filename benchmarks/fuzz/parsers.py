@@ -22,7 +22,6 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from attendant.errors import AttendantError
-from attendant.images import pixels_from_image
 from attendant.manifest import MANIFEST_NAME, Manifest
 from attendant.tokenization import load_tokenizer
 from benchmarks.chaos.processes import ServerProcess
@@ -37,7 +36,7 @@ from models.checkpoints.importers.reader import SINGLE_NAME, opened_tensors
 from models.checkpoints.importers.registry import architecture_of
 from models.registry import FAMILIES
 from serving.gateway.errors import RefusedError
-from serving.gateway.images import opened_image
+from serving.gateway.image_process import Wanted, decode_pixels
 from serving.gateway.settings import GatewaySettings
 
 SAMPLE_EVERY = 500
@@ -49,6 +48,7 @@ _PREPROCESSING = {
     "mean": 0.5,
     "deviation": 0.5,
 }
+_WANTED = Wanted("one", (1, 16, 16), "float32", _PREPROCESSING, GatewaySettings().image_pixels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +163,7 @@ def _tokenizer(folder: Path) -> None:
 
 
 def _image(folder: Path) -> None:
-    image = opened_image((folder / "image").read_bytes(), GatewaySettings())
-    try:
-        image.load()
-    except (OSError, SyntaxError, ValueError, EOFError, KeyError, IndexError, TypeError, OverflowError):
-        return  # as the gateway takes them for a file that cannot be read
-    pixels_from_image(image, _PREPROCESSING)
+    decode_pixels((folder / "image").read_bytes(), _WANTED)
 
 
 def _configurations() -> Iterator[dict[str, Any]]:

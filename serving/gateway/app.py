@@ -7,9 +7,10 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from serving.gateway import errors
-from serving.gateway.budgets import Budget, Budgets
+from serving.gateway.budgets import Budgets
 from serving.gateway.chat_templates import ChatTemplates
 from serving.gateway.gateway import Gateway
+from serving.gateway.images import Images
 from serving.gateway.middleware import metrics
 from serving.gateway.middleware.access import Guard
 from serving.gateway.middleware.hosts import HostCheck
@@ -61,11 +62,11 @@ def create_app(settings: GatewaySettings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with Pool(settings.tritons, settings.timeout_s, settings.probe_s, settings.tls) as pool:
-            with closing(ChatTemplates(settings.text_bytes)) as templates:
+            with closing(ChatTemplates(settings.text_bytes)) as templates, closing(Images(settings)) as images:
                 app.state.gateway = Gateway(
                     settings=settings,
                     pool=pool,
-                    decoding=Budget(settings.image_pixels),
+                    images=images,
                     tensors=Budgets(settings.tensor_bytes, 2 * settings.tensor_bytes),
                     templates=templates,
                 )

@@ -2,22 +2,13 @@
 
 import asyncio
 import json
-import os
-import signal
-import socket
-import struct
-import subprocess
-import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from multiprocessing.connection import Connection
 from typing import Any
 
-from attendant.errors import BusyError, InputError, LostError, TemplateError
+from attendant.errors import BusyError, InputError, TemplateError
 from clients.served_model import ServedModel
-from serving.gateway.template_process import LONGEST_S, MOST_BYTES, MOST_S, serve_templates
-from serving.processes import start_python
+from serving.gateway.bounded_workers import BoundedWorkers, LateError, TooMuchError
+from serving.gateway.template_process import BOUNDS, serve_templates
 
 CHAT_TEMPLATE = "chat_template"
 CONTROL_TOKENS = "control_tokens"
@@ -30,11 +21,6 @@ MOST_MODELS = 8
 """Whose processes are kept, of those that were asked last."""
 PATIENCE_S = 4.5
 """How long a chat may wait for its prompt, others before it included."""
-ATTEMPTS = 2
-"""At a process that somebody ends."""
-MARGIN_S = 0.25
-FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
-"""Signals that end a process, and that no template causes."""
 RETRY = "ask again"
 PLAIN_ROUTE = "/v1/completions"
 
@@ -121,70 +107,26 @@ class ChatTemplates:
 
 
 class _Renderers:
-    # Each thread starts a process of its own, which ends with it, and talks with that one alone.
-
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(max_workers=RENDERERS, thread_name_prefix="template")
-        self._own = threading.local()
-        self._processes = set[subprocess.Popen[bytes]]()
-        self._is_closed = False
+        self._workers = BoundedWorkers(serve_templates, RENDERERS, BOUNDS)
         self.waiting = 0
 
     async def render(self, request: dict[str, Any]) -> dict[str, str]:
-        answer = asyncio.wrap_future(self._threads.submit(self._exchange, request))
         self.waiting += 1
         try:
-            return await asyncio.wait_for(answer, PATIENCE_S)
-        except TimeoutError:
+            said = await asyncio.wait_for(self._workers.ask(json.dumps(request).encode()), PATIENCE_S)
+        except (TimeoutError, LateError):
             raise _late() from None
+        except TooMuchError:
+            most = f"{BOUNDS.processor_s:g} s of a processor, or {BOUNDS.more_bytes >> 20} MiB"
+            return {"error": f"more than {most}, to render them"}
         finally:
             self.waiting -= 1
+        answer: dict[str, str] = json.loads(said)
+        return answer
 
     def close(self) -> None:
-        self._is_closed = True
-        for process in list(self._processes):
-            process.kill()
-            process.wait()
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-    def _exchange(self, request: dict[str, Any]) -> dict[str, str]:
-        for _ in range(ATTEMPTS):
-            if self._is_closed:
-                break
-            try:
-                connection = self._connect()
-                connection.send_bytes(json.dumps(request).encode())
-                if not connection.poll(LONGEST_S + MARGIN_S):
-                    self._end()
-                    raise _late()
-                answer: dict[str, str] = json.loads(connection.recv_bytes())
-                return answer
-            except (EOFError, OSError, ValueError):  # it is gone, or was ended in the midst of its answer
-                status = self._end()
-            if status == -signal.SIGALRM:
-                raise _late()
-            if -status not in FROM_OUTSIDE:
-                return {"error": f"more than {MOST_S:g} s of a processor, or {MOST_BYTES >> 20} MiB, to render them"}
-        raise LostError("a process that renders chat templates", f"{ATTEMPTS} that were ended", RETRY)
-
-    def _connect(self) -> Connection:
-        if not hasattr(self._own, "connection"):
-            self._own.process, self._own.connection = start_python(serve_templates.__module__, serve_templates.__name__)
-            self._processes.add(self._own.process)
-            with socket.socket(fileno=os.dup(self._own.connection.fileno())) as pair:  # a stopped process reads nothing
-                pair.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(LONGEST_S), 0))
-        connection: Connection = self._own.connection
-        return connection
-
-    def _end(self) -> int:
-        process: subprocess.Popen[bytes] = self._own.process
-        self._own.connection.close()
-        del self._own.connection
-        with suppress(subprocess.TimeoutExpired):  # one that goes by itself says why
-            process.wait(MARGIN_S)
-        process.kill()
-        self._processes.discard(process)
-        return process.wait()
+        self._workers.close()
 
 
 def _late() -> BusyError:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from starlette.requests import Request
 
-from attendant.errors import CancelledError, DeadlineError
+from attendant.errors import BusyError, CancelledError, DeadlineError
 from attendant.sampling_params import SamplingParams
 from clients.answer import Delta
 from clients.served_model import ServedModel
@@ -22,8 +22,9 @@ from clients.triton_client import Array
 from serving.gateway.answers import TokenUsage, count_tokens, estimate_tokens, merge_streams
 from serving.gateway.budgets import Budget, Budgets, Turns
 from serving.gateway.chat_templates import ChatTemplates
-from serving.gateway.images import pixels_of
+from serving.gateway.images import Images
 from serving.gateway.large_answers import most_tokens, require_bounded
+from serving.gateway.middleware.access import owner_of
 from serving.gateway.middleware.keys import Key
 from serving.gateway.settings import GatewaySettings
 from serving.gateway.upstream.pool import Pool
@@ -32,6 +33,8 @@ from serving.gateway.upstream.unknown_models import require_task
 
 GRACE_S = 1.0
 """Behind the end of a request's time, at which a model that generates ends it itself, and says more of it."""
+MOST_CHANGES = 3
+"""Of a model while an image for it is decoded."""
 SPECIAL_TOKENS = 2
 LONGEST_DECOMPOSITION = 11
 """How often a character's bytes are those of its compatibility decomposition, at most: U+FDFA's 3 are 33."""
@@ -45,6 +48,24 @@ Result = TypeVar("Result")
 Model = TypeVar("Model", bound=StreamingModel)
 
 
+@dataclass(frozen=True, slots=True)
+class SentImage:
+    """An image that came with a request.
+
+    Attributes:
+        data: the bytes of its file; empty if there is none.
+        owner: who sent it.
+    """
+
+    data: bytes
+    owner: str
+
+    @classmethod
+    def of(cls, request: Request, data: bytes) -> SentImage:
+        """One that came with this request."""
+        return cls(data, owner_of(request.scope))
+
+
 @dataclass(slots=True, kw_only=True)
 class Gateway:
     """One running gateway.
@@ -52,7 +73,7 @@ class Gateway:
     Attributes:
         settings: what its user chose.
         pool: the servers.
-        decoding: pixels of images that are decoded at once.
+        images: what decodes them.
         templates: which render chats.
         classified: who may have an image classified now, by the name of the model.
         explained: who may have one explained.
@@ -64,7 +85,7 @@ class Gateway:
 
     settings: GatewaySettings
     pool: Pool
-    decoding: Budget
+    images: Images
     templates: ChatTemplates
     tensors: Budgets
     classified: Turns = field(default_factory=lambda: Turns(CLASSIFIED_AT_ONCE))
@@ -140,13 +161,46 @@ class Gateway:
                 async for delta in deltas:
                     yield delta
 
-    async def pixels_of(self, data: bytes, model: ServedModel) -> Array:
-        """An image as a model wants it.
+    def stream_of_image(
+        self, kind: type[Model], name: str, image: SentImage, ask: Callable[[Model, Array], AsyncIterator[Delta]]
+    ) -> AsyncGenerator[Delta, None]:
+        """As :meth:`stream`, of an image.
+
+        Args:
+            kind: the model's client.
+            name: of the model.
+            image: that was sent.
+            ask: from that client and the image's pixels to the deltas.
+        """
+
+        async def start(upstream: Upstream, served: ServedModel) -> AsyncGenerator[Delta, None]:
+            now, pixels = await self.prepare(image, upstream, require_task(served, kind.task))
+            model = kind(upstream.client, require_task(now, kind.task), self.settings.first_timeout_s)
+            async for delta in ask(model, pixels):
+                yield delta
+
+        return self._within_bounds(name, 1, self.pool.stream(name, start))
+
+    async def prepare(self, image: SentImage, upstream: Upstream, model: ServedModel) -> tuple[ServedModel, Array]:
+        """An image as a model wants it, and what the model is once the image is ready.
+
+        An image may wait for its turn while the model is loaded anew, from another artefact.
+
+        Args:
+            image: that was sent.
+            upstream: the server that will be asked.
+            model: what it said of the model before.
 
         Raises:
-            InputError: it is none, too large or damaged, or the model prepares no images.
+            BusyError: the model is another one again and again.
+            AttendantError: as :meth:`serving.gateway.images.Images.pixels`, or of the server.
         """
-        return await pixels_of(data, model, self.settings, self.decoding)
+        for _ in range(MOST_CHANGES):
+            pixels = await self.images.pixels(image.data, model, image.owner)
+            before, model = model, await self.pool.current(upstream, model)
+            if model == before:
+                return model, pixels
+        raise BusyError(f"one model {model.name!r} for an image", f"{MOST_CHANGES} since it came", "ask again")
 
     def limit_time(self, options: SamplingParams) -> SamplingParams:
         """The same options, within the longest time of a request."""

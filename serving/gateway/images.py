@@ -1,41 +1,94 @@
-"""Images that strangers send: refused by size, format and number of pixels before anything is decoded."""
+"""Images that strangers send: decoded by processes of bounded time and memory; their senders take turns."""
 
-import asyncio
 import binascii
-import io
 import re
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import TypeVar
+from collections.abc import Hashable
 
-from PIL import Image
-
-from attendant.errors import InputError
-from clients.images import count_made_pixels, image_pixels
+from attendant.errors import BusyError, InputError
+from clients.images import count_made_pixels
 from clients.served_model import ServedModel
 from clients.statuses import reading
 from clients.triton_client import Array
-from serving.gateway.budgets import Budget
+from serving.gateway.bounded_process import Bounds
+from serving.gateway.bounded_workers import BoundedWorkers, LateError, TooMuchError
+from serving.gateway.budgets import FairTurns
+from serving.gateway.image_process import PARAM, Wanted, decode_pixels, open_image, pixels_in, request_of, serve_images
 from serving.gateway.settings import GatewaySettings
 
-Result = TypeVar("Result")
-FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
-AT_ONCE_PIXELS = 1 << 16
-"""Larger images are decoded in another thread, so that other requests need not wait, and within a budget of pixels."""
-AT_ONCE_BYTES = 1 << 16
-MOST_SCANS = 50
-"""Of a progressive JPEG: each walks all of the image again, though it may have 12 bytes. Programs write ten or so."""
-_SCAN = b"\xff\xda"  # the marker, which no compressed data holds
-MOST_PROFILES = 8
-"""Of a PNG, each of which is unpacked, up to a megabyte; it may have one."""
-_PROFILE = b"iCCP"
-# A thread's memory is not another's, and what it has freed it keeps for itself: few threads, and always the same ones.
-_DECODERS = ThreadPoolExecutor(max_workers=2, thread_name_prefix="images")
+DECODERS = 2
+AT_ONCE_PIXELS = 1 << 14
+"""Larger images, and those of larger files, are another process's work: of these, none takes 0.02 s."""
+AT_ONCE_BYTES = 1 << 11
+PIXELS_A_SECOND = 12_500_000
+"""That a decoder is given a processor for: a tenth of what it reads of honest files."""
+LEAST_S = 0.5
+LONGEST_S = 10.0
+"""By the clock."""
+BYTES_A_PIXEL = 24
+"""In memory: as it is read, in the mode that the model wants, brought to its size, and as numbers."""
+LEAST_BYTES = 1 << 26
 _DATA_URL = re.compile(r"data:image/[a-z+.-]+;base64,", re.ASCII)
-_SIGNATURES = {"PNG": b"\x89PNG", "JPEG": b"\xff\xd8\xff", "GIF": b"GIF8", "WebP": b"RIFF", "BMP": b"BM"}
-_UNREADABLE = (OSError, SyntaxError, ValueError, EOFError, KeyError, IndexError, TypeError, OverflowError)
-_BOMBS = (Image.DecompressionBombError, Image.DecompressionBombWarning)
+
+
+class Images:
+    """Decodes images of all requests; for one event loop."""
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        """Start nothing yet.
+
+        Args:
+            settings: with the bounds of an image.
+        """
+        self._settings = settings
+        processor_s = max(LEAST_S, settings.image_pixels / PIXELS_A_SECOND)
+        self._bounds = Bounds(
+            processor_s=processor_s,
+            longest_s=max(LONGEST_S, 4 * processor_s),
+            more_bytes=LEAST_BYTES + 4 * settings.image_bytes + BYTES_A_PIXEL * settings.image_pixels,
+        )
+        self._workers = BoundedWorkers(serve_images, DECODERS, self._bounds)
+        self._turns = FairTurns(DECODERS)
+
+    async def pixels(self, data: bytes, model: ServedModel, owner: Hashable) -> Array:
+        """An image as a model wants it.
+
+        Args:
+            data: a file.
+            model: that gets it.
+            owner: who sent it; of many images of one, others' wait for two at most.
+
+        Raises:
+            InputError: it is none, of another format, too large or damaged, it takes too much to decode, or the model
+                prepares no images.
+            BusyError: it takes too long to decode: the machine is busy.
+            LostError: somebody ends the processes that decode.
+        """
+        if len(data) > self._settings.image_bytes:
+            expected = f"an image of at most {self._settings.image_bytes} bytes"
+            raise InputError(expected, str(len(data)), "send a smaller file", param=PARAM)
+        with reading(model.name):
+            wanted = Wanted.by(model, self._settings.image_pixels)
+            if len(data) <= AT_ONCE_BYTES:
+                image = open_image(data, wanted.most_pixels)
+                if max(image.width * image.height, count_made_pixels(model, image)) <= AT_ONCE_PIXELS:
+                    return decode_pixels(data, wanted)
+            request = request_of(data, wanted)
+        try:
+            answer = await self._turns.run(owner, lambda: self._workers.ask(request))
+        except TooMuchError:
+            most = f"{self._bounds.processor_s:g} s of a processor, and {self._bounds.more_bytes >> 20} MiB"
+            raise InputError(
+                f"an image that is decoded within {most}", "one that takes more", "save it anew", param=PARAM
+            ) from None
+        except LateError:
+            longest = f"an image decoded within {self._bounds.longest_s:g} s"
+            raise BusyError(longest, "none", "ask again") from None
+        with reading(model.name):
+            return pixels_in(answer)
+
+    def close(self) -> None:
+        """End all processes."""
+        self._workers.close()
 
 
 def bytes_of_base64(text: str) -> bytes:
@@ -49,82 +102,4 @@ def bytes_of_base64(text: str) -> bytes:
         return binascii.a2b_base64(text[prefix.end() :] if prefix else text, strict_mode=True)
     except ValueError as error:
         remedy = "encode the bytes of a PNG or JPEG file"
-        raise InputError("an image in base64", str(error), remedy, param="image") from error
-
-
-def opened_image(data: bytes, settings: GatewaySettings) -> Image.Image:
-    """An image of which no more than its header is read.
-
-    Raises:
-        InputError: it is none, of another format, or larger than allowed.
-    """
-    if len(data) > settings.image_bytes:
-        expected = f"an image of at most {settings.image_bytes} bytes"
-        raise InputError(expected, str(len(data)), "send a smaller file", param="image")
-    if data.startswith(_SIGNATURES["PNG"]) and (profiles := data.count(_PROFILE)) > MOST_PROFILES:
-        raise _too_often(f"a PNG file of at most {MOST_PROFILES} colour profiles", profiles)
-    try:
-        image = Image.open(io.BytesIO(data), formats=FORMATS)
-    except _BOMBS as error:
-        raise _too_many(settings, "more") from error
-    except _UNREADABLE as error:
-        raise _unreadable(data) from error
-    if image.width * image.height > settings.image_pixels:
-        raise _too_many(settings, f"{image.width} × {image.height}")
-    if data.startswith(_SIGNATURES["JPEG"]) and (scans := data.count(_SCAN)) > MOST_SCANS:  # several pictures, too
-        raise _too_often(f"a JPEG file of at most {MOST_SCANS} scans", scans)
-    return image
-
-
-async def pixels_of(data: bytes, model: ServedModel, settings: GatewaySettings, budget: Budget) -> Array:
-    """An image as a model wants it.
-
-    Args:
-        data: a file.
-        model: that gets it.
-        settings: with the bounds of an image.
-        budget: of pixels that are decoded at once, of all requests.
-
-    Raises:
-        InputError: as :func:`opened_image`, it is damaged, or the model prepares no images.
-    """
-    if len(data) <= AT_ONCE_BYTES:
-        image = opened_image(data, settings)
-    else:
-        image = await _in_thread(opened_image, data, settings)
-    with reading(model.name):
-        made = count_made_pixels(model, image)
-    if made > settings.image_pixels:
-        raise _too_many(settings, f"one that {model.name!r} makes {made} pixels of")
-    most = max(image.width * image.height, made)
-    if most <= AT_ONCE_PIXELS and len(data) <= AT_ONCE_BYTES:
-        return _decode(image, data, model)
-    return await budget.run(most, partial(_in_thread, _decode, image, data, model))
-
-
-def _in_thread(work: Callable[..., Result], *inputs: object) -> asyncio.Future[Result]:
-    return asyncio.get_running_loop().run_in_executor(_DECODERS, work, *inputs)
-
-
-def _decode(image: Image.Image, data: bytes, model: ServedModel) -> Array:
-    try:
-        image.load()
-    except (*_BOMBS, *_UNREADABLE) as error:
-        raise _unreadable(data) from error
-    with reading(model.name):
-        return image_pixels(model, image)
-
-
-def _unreadable(data: bytes) -> InputError:
-    kind = next((name for name, start in _SIGNATURES.items() if data.startswith(start)), None)
-    found = f"a damaged {kind} file" if kind else f"{len(data)} bytes of another kind" if data else "an empty file"
-    return InputError(f"an image file: {', '.join(FORMATS)}", found, "send a PNG or JPEG file", param="image")
-
-
-def _too_often(expected: str, found: int) -> InputError:
-    return InputError(expected, str(found), "save it once more, as any program does", param="image")
-
-
-def _too_many(settings: GatewaySettings, found: str) -> InputError:
-    expected = f"an image of at most {settings.image_pixels} pixels"
-    return InputError(expected, found, "send a smaller image", param="image")
+        raise InputError("an image in base64", str(error), remedy, param=PARAM) from error

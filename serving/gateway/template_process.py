@@ -6,44 +6,26 @@ Jinja2's sandbox keeps a template from the machine; it bounds neither its time n
 import json
 import os
 import re
-import resource
-import signal
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Template
 
 from attendant.chat_template import MessagesRefusedError, create_environment
-from serving.processes import connection_of
+from serving.gateway.bounded_process import Bounds, answer_bounded
 
-MOST_S = 1.0
-"""Of a processor, to compile and render a template."""
-MOST_BYTES = 128 << 20
-"""That rendering may take."""
-LONGEST_S = 4.0
-"""By the clock, of a machine that is busy."""
+BOUNDS = Bounds(processor_s=1.0, longest_s=4.0, more_bytes=128 << 20)
+"""To compile and render a template."""
 MOST_MESSAGE = 1000
 """Characters of what a template says of its failure."""
 
 
 def serve_templates(descriptor: int) -> None:
-    """Render what comes, until the other end is closed, or something takes too much: that ends this process."""
-    connection = connection_of(descriptor)
-    _bound_memory()
-    with suppress(EOFError, OSError):
-        while True:
-            request = connection.recv_bytes()
-            signal.setitimer(signal.ITIMER_PROF, MOST_S)  # whose signals, SIGPROF and SIGALRM, end this process
-            signal.setitimer(signal.ITIMER_REAL, LONGEST_S)
-            answer = _render(**json.loads(request))
-            signal.setitimer(signal.ITIMER_PROF, 0)
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            connection.send_bytes(json.dumps(answer).encode())
+    """Render what comes; see :func:`serving.gateway.bounded_process.answer_bounded`."""
+    answer_bounded(descriptor, lambda request: json.dumps(_render(**json.loads(request))).encode())
 
 
 def _render(template: str, variables: dict[str, Any], most_bytes: int, control_tokens: Sequence[str]) -> dict[str, str]:
@@ -56,7 +38,7 @@ def _render(template: str, variables: dict[str, Any], most_bytes: int, control_t
         prompt = _compile_template(template).render(**variables)
         size = len(prompt.encode())
     except MemoryError:
-        os._exit(1)
+        raise
     except MessagesRefusedError as error:
         return {"error": str(error)[:MOST_MESSAGE]}
     except Exception as error:  # whatever a template of others may raise
@@ -91,10 +73,3 @@ def _find_token(value: Any, tokens: re.Pattern[str] | None) -> str | None:
 @lru_cache(maxsize=4)
 def _compile_template(template: str) -> Template:
     return create_environment().from_string(template)
-
-
-def _bound_memory() -> None:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what fails here says so at length
-    taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (taken + MOST_BYTES, taken + MOST_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -50,8 +50,7 @@ class Guard:
             await JSONResponse(body, status, more)(scope, receive, send)
             return
         state |= {"key": key, "quotas": self._quotas, "reserved": 0}
-        address, _ = scope.get("client") or ("", 0)
-        coming = _Body(self._body_bytes, self._bodies.of(address if key is None else key.name), receive)
+        coming = _Body(self._body_bytes, self._bodies.of(owner_of(scope)), receive)
         try:
             await self._app(scope, coming.receive, _with_headers(send, headers) if headers else send)
         finally:
@@ -76,6 +75,13 @@ class Guard:
         if key is None or path in UNCOUNTED or path == "/" or path.startswith(OPEN_FOLDER):
             return key, {}
         return key, self._quotas.admit(key, takes_tokens=not path.startswith(WITHOUT_TOKENS))
+
+
+def owner_of(scope: Scope) -> str:
+    """Who sent a request: the name of its key, or where there is none its address."""
+    key: Key | None = scope["state"].get("key")
+    address, _ = scope.get("client") or ("", 0)
+    return str(address) if key is None else key.name
 
 
 class _Body:

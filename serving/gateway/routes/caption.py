@@ -1,14 +1,11 @@
 """``POST /v1/caption``: an image → what it shows."""
 
-from collections.abc import AsyncGenerator
-
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from clients.answer import Delta
 from clients.caption import Captioner
 from serving.gateway.events import EVENTS
-from serving.gateway.gateway import Gateway
+from serving.gateway.gateway import Gateway, SentImage
 from serving.gateway.generation import create_response
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.native import CaptionRequest, NativeAnswers
@@ -29,13 +26,10 @@ async def caption(request: Request) -> Response:
     gateway = Gateway.of(request)
     options = gateway.limit_time(body.sampling_params())
 
-    async def deltas(model: Captioner) -> AsyncGenerator[Delta, None]:
-        pixels = await gateway.pixels_of(image, model.model)
-        async for delta in model.stream(pixels, options):
-            yield delta
-
     usage = gateway.usage(request, body.model, "an image")
     if not body.stream:
         await gateway.require_bounded(body.model, [], options)
     await gateway.reserve_tokens(request, body.model, [], options)
-    return await create_response(request, usage, gateway.stream(Captioner, body.model, deltas), body.stream)
+    sent = SentImage.of(request, image)
+    deltas = gateway.stream_of_image(Captioner, body.model, sent, lambda model, pixels: model.stream(pixels, options))
+    return await create_response(request, usage, deltas, body.stream)

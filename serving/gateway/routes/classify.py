@@ -7,7 +7,7 @@ from starlette.responses import JSONResponse
 
 from clients.classify import TASK, Classifier, Guess
 from clients.served_model import ServedModel
-from serving.gateway.gateway import Gateway, while_connected
+from serving.gateway.gateway import Gateway, SentImage, while_connected
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.native import Classification, ClassificationRequest
 from serving.gateway.uploads import read_upload, upload_schema
@@ -30,8 +30,8 @@ async def classify(request: Request) -> JSONResponse:
     gateway.usage(request, body.model, "an image")
 
     async def guesses(upstream: Upstream, served: ServedModel) -> list[Guess]:
-        model = Classifier(upstream.client, require_task(served, TASK))
-        pixels = await gateway.pixels_of(image, served)
+        now, pixels = await gateway.prepare(SentImage.of(request, image), upstream, require_task(served, TASK))
+        model = Classifier(upstream.client, require_task(now, TASK))
         return model.guesses((await model.logits(pixels[None]))[0], body.top_k)
 
     async def classify_in_turn() -> list[Guess]:

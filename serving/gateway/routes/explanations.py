@@ -1,7 +1,7 @@
 """``POST /v1/explain``: an image or a text → what a model attends to while it answers, as arrays or as a picture."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -34,7 +34,7 @@ from serving.gateway.explain.maps import (
     select_maps,
     token_maps,
 )
-from serving.gateway.gateway import Gateway, while_connected
+from serving.gateway.gateway import Gateway, SentImage, while_connected
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.explanations import MOST_LABELS, ExplanationRequest, ExplanationResponse
 from serving.gateway.uploads import read_upload, upload_schema
@@ -52,13 +52,13 @@ class ExplanationTask:
 
     Attributes:
         body: its fields.
-        image: the bytes of its image; empty if it has none.
+        image: of it, whose bytes are empty if there is none.
         kind: of the explanation.
         usage: of its tokens.
     """
 
     body: ExplanationRequest
-    image: bytes
+    image: SentImage
     kind: Kind
     usage: TokenUsage
 
@@ -68,8 +68,8 @@ class ExplanationTask:
         Raises:
             InputError: it is one.
         """
-        if not self.image or self.body.input is not None:
-            found = "an input" if self.image else "no image"
+        if not self.image.data or self.body.input is not None:
+            found = "an input" if self.image.data else "no image"
             remedy = "send it as the file or field image"
             raise InputError(f"an image for {self.body.model!r}, and no input", found, remedy)
 
@@ -97,7 +97,8 @@ async def explain(request: Request) -> Response:
     usage = gateway.usage(request, body.model, body.input or "an image")
     if served.task != "classify":
         await gateway.reserve_tokens(request, body.model, [body.input or ""], _options(gateway, body, served))
-    work = _TASKS[served.task](gateway, ExplanationTask(body=body, image=image, kind=kind, usage=usage))
+    task = ExplanationTask(body=body, image=SentImage.of(request, image), kind=kind, usage=usage)
+    work = _TASKS[served.task](gateway, task)
     return await while_connected(request, work)
 
 
@@ -106,8 +107,8 @@ async def _explain_classifier(gateway: Gateway, task: ExplanationTask) -> Respon
     task.require_image()
 
     async def ask(upstream: Upstream, served: ServedModel) -> tuple[Array, list[Guess], list[Map]]:
-        model = Classifier(upstream.client, served)
-        pixels = await gateway.pixels_of(task.image, served)
+        now, pixels = await gateway.prepare(task.image, upstream, served)
+        model = Classifier(upstream.client, now)
         if kind == "occlusion":
             guesses, maps = await _occlude(model, pixels, body.label)
         else:
@@ -182,12 +183,11 @@ async def _explain_captioner(gateway: Gateway, task: ExplanationTask) -> Respons
     task.require_image()
     seen: list[Array] = []
 
-    async def deltas(model: Captioner) -> AsyncGenerator[Delta, None]:
-        seen.append(await gateway.pixels_of(task.image, model.model))
-        async for delta in model.stream(seen[-1], _options(gateway, body, model.model)):
-            yield delta
+    def ask(model: Captioner, pixels: Array) -> AsyncIterator[Delta]:
+        seen.append(pixels)
+        return model.stream(pixels, _options(gateway, body, model.model))
 
-    answer, weights_TS = await _whole(gateway.stream(Captioner, body.model, deltas), task.usage)
+    answer, weights_TS = await _whole(gateway.stream_of_image(Captioner, body.model, task.image, ask), task.usage)
     with reading(body.model):
         maps = token_maps(answer.token_texts, weights_TS)
         require_grids(maps)

@@ -128,7 +128,7 @@ class Pool:
             try:
                 wait_s = FIRST_WAIT_S if has_other else math.inf
                 with upstream.track_request(name, by_breaker), _limit_calls(wait_s):
-                    return await ask(upstream, await self._current(upstream, model))
+                    return await ask(upstream, await self.current(upstream, model))
             except CircuitBreakerError:
                 continue
             except (*ELSEWHERE, LateError) as error:
@@ -154,7 +154,7 @@ class Pool:
                 continue
             try:
                 with upstream.track_request(name, by_breaker):
-                    async with aclosing(start(upstream, await self._current(upstream, model))) as deltas:
+                    async with aclosing(start(upstream, await self.current(upstream, model))) as deltas:
                         async for delta in deltas:
                             has_begun = True
                             yield delta
@@ -224,7 +224,12 @@ class Pool:
             errors.append(error)
         return None
 
-    async def _current(self, upstream: Upstream, model: ServedModel) -> ServedModel:
+    async def current(self, upstream: Upstream, model: ServedModel) -> ServedModel:
+        """What a server says of a model now; see :meth:`serving.gateway.upstream.server.Upstream.current`.
+
+        Raises:
+            UnreachableError: it does not say so soon, and another may be asked.
+        """
         async with self._soon(upstream, model.name, UnreachableError):
             return await upstream.current(model)
 

@@ -43,7 +43,9 @@ MOST_BYTES = 1 << 28
 FRESH_S = 0.25
 """How old what a server said of a model may be: a model that is loaded anew is away for longer."""
 PATIENCE_S = 0.1
-"""For a new answer, where there is an old one."""
+"""For a new answer, where there is an old one; longer where the server is far away."""
+TIMES_AS_FAR = 4
+MOST_PATIENCE_S = 2.0
 DESCRIBED_AT_ONCE = 16
 """Models of one server that are asked about together: one after the other takes long where it is far away."""
 Result = TypeVar("Result")
@@ -72,6 +74,7 @@ class Upstream:
         self.verdicts: dict[str, CanaryResult] = {}
         self._answered: Counter[str] = Counter()
         self._described, self._described_s = 0, dict[str, float]()  # models of a probe; when each was last
+        self._quickest_s = MOST_PATIENCE_S  # that it has said so far what a model is
         self._asking = dict[str, tuple[float, asyncio.Future[ServedModel]]]()
         self._breakers: dict[str, CircuitBreaker] = {}
 
@@ -107,7 +110,8 @@ class Upstream:
             self._asking[name] = time.monotonic(), asyncio.ensure_future(self._describe(name))
             self._asking[name][1].add_done_callback(partial(self._end_asking, name))
         asked_s, answer = self._asking[name]
-        left_s = asked_s + PATIENCE_S - time.monotonic()
+        patience_s = max(PATIENCE_S, min(TIMES_AS_FAR * self._quickest_s, MOST_PATIENCE_S))
+        left_s = asked_s + patience_s - time.monotonic()
         if left_s > 0 and await arrives(answer, left_s):
             with suppress(LateError, UnreachableError):  # which the request itself will meet
                 return answer.result()
@@ -121,6 +125,7 @@ class Upstream:
         described_s = time.monotonic()
         self.models[name] = model = await self.client.model(name)
         self._described_s[name] = described_s
+        self._quickest_s = min(self._quickest_s, time.monotonic() - described_s)
         self._outdated.discard(name)
         return model
 
@@ -222,6 +227,7 @@ class Upstream:
             return None
         else:
             self._described_s[name] = described_s
+            self._quickest_s = min(self._quickest_s, time.monotonic() - described_s)
             return model
         finally:
             self._described += 1

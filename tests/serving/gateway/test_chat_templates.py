@@ -12,7 +12,7 @@ from tritonclient.grpc import model_config_pb2 as pb
 
 from attendant.errors import ArtefactError, BusyError, InputError, ServerError
 from clients.served_model import ServedModel
-from serving.gateway import chat_templates
+from serving.gateway import bounded_workers, chat_templates
 from serving.gateway.chat_templates import (
     CHAT_TEMPLATE,
     CONTROL_TOKENS,
@@ -21,7 +21,7 @@ from serving.gateway.chat_templates import (
     TOOL_CALLS_ID,
     ChatTemplates,
 )
-from serving.gateway.template_process import LONGEST_S
+from serving.gateway.template_process import BOUNDS
 from serving.processes import start_python
 from serving.triton.repository import chat_template
 from serving.triton.repository.chat_template import add_chat_template
@@ -217,7 +217,7 @@ def test_a_process_that_is_stopped_is_given_up_soon_and_holds_up_no_other_chat(t
 
     began_s = time.monotonic()
     answers = asyncio.run(ask())
-    assert time.monotonic() - began_s < LONGEST_S + 3
+    assert time.monotonic() - began_s < BOUNDS.longest_s + 3
     assert answers.count("hello") >= 5
     assert all(answer == "hello" or isinstance(answer, BusyError) for answer in answers)
     while renderer in renderers_of("serve_templates"):
@@ -278,7 +278,7 @@ def test_processes_are_kept_for_the_models_that_were_asked_last(monkeypatch):
     monkeypatch.setattr(chat_templates, "MOST_MODELS", 2)
     started = []
     monkeypatch.setattr(
-        chat_templates, "start_python", lambda *names: started.append(start_python(*names)) or started[-1]
+        bounded_workers, "start_python", lambda *names: started.append(start_python(*names)) or started[-1]
     )
 
     async def ask(templates):

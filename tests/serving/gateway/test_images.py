@@ -1,20 +1,30 @@
+"""Images of strangers, as requests have them decoded: in this process where they are tiny, and in others of bounds."""
+
 import asyncio
 import base64
 import io
+import os
+import signal
 import struct
+import time
 import zlib
-from dataclasses import replace
+from contextlib import closing
 
+import numpy as np
 import pytest
 from PIL import Image
 
-from attendant.errors import InputError
+from attendant.errors import InputError, ServerError
+from clients.images import image_pixels
 from clients.served_model import ServedModel
-from serving.gateway.budgets import Budget
-from serving.gateway.images import AT_ONCE_PIXELS, FORMATS, bytes_of_base64, opened_image, pixels_of
+from serving.gateway.image_process import FORMATS, open_image
+from serving.gateway.images import AT_ONCE_BYTES, AT_ONCE_PIXELS, Images, bytes_of_base64
 from serving.gateway.settings import GatewaySettings
+from tests.serving.gateway.test_chat_templates import renderers_of
 
 SETTINGS = GatewaySettings(image_bytes=5_000, image_pixels=10_000)
+USUAL = GatewaySettings()
+PLAIN = {"size": [20, 20]}
 
 
 def packed(kind, side=20):
@@ -23,68 +33,150 @@ def packed(kind, side=20):
     return buffer.getvalue()
 
 
+def noise(side, **saved):
+    buffer = io.BytesIO()
+    Image.effect_noise((side, side), 90).convert("RGB").save(buffer, **saved)
+    return buffer.getvalue()
+
+
+def decoded(data, model=None, settings=USUAL):
+    async def decode():
+        with closing(Images(settings)) as images:
+            return await images.pixels(data, model or served(PLAIN, (20, 20)), "me")
+
+    return asyncio.run(decode())
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 def test_the_usual_formats_are_opened(kind):
-    assert opened_image(packed(kind), SETTINGS).size == (20, 20)
+    assert open_image(packed(kind), 400).size == (20, 20)
 
 
 @pytest.mark.parametrize("kind", ["TIFF", "PPM", "ICO"])
 def test_other_formats_are_refused(kind):
     with pytest.raises(InputError, match="PNG, JPEG"):
-        opened_image(packed(kind), SETTINGS)
+        decoded(packed(kind))
 
 
 def test_too_many_bytes_or_pixels_are_refused_before_anything_is_decoded():
     with pytest.raises(InputError, match="5000 bytes"):
-        opened_image(packed("BMP", 50), SETTINGS)
+        decoded(packed("BMP", 50), settings=SETTINGS)
     header = packed("PNG", 101)[:60]  # all that is needed to know
     with pytest.raises(InputError, match="101 × 101"):
-        opened_image(header, SETTINGS)
+        decoded(header, settings=SETTINGS)
 
 
-def test_a_jpeg_that_walks_its_pixels_again_and_again_is_refused():
-    buffer = io.BytesIO()
-    Image.effect_noise((40, 40), 90).convert("RGB").save(buffer, "JPEG", progressive=True)
-    usual, end = buffer.getvalue(), b"\xff\xd9"
-    image = opened_image(usual, SETTINGS)
-    image.load()
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("side", [8, 200])
+def test_an_image_is_decoded_as_the_model_wants_it_in_another_process_too(kind, side):
+    data, model = noise(side, format=kind), served(PLAIN, (20, 20))
+    assert (len(data) > AT_ONCE_BYTES or side * side > AT_ONCE_PIXELS) == (side == 200)
+    pixels = decoded(data, model)
+    # The same computation twice, in two processes.
+    np.testing.assert_array_equal(pixels, image_pixels(model, Image.open(io.BytesIO(data))))
+    assert pixels.dtype == np.float32
+
+
+def png_chunk(kind, content):
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+def jpeg_of_scans():
+    buffer, end = io.BytesIO(), b"\xff\xd9"
+    Image.new("L", (1000, 1000), 90).save(buffer, "JPEG", progressive=True)
+    usual = buffer.getvalue()
     last_scan = usual[usual.rindex(b"\xff\xda") :].removesuffix(end)
-    with pytest.raises(InputError, match=r"at most 50 scans.*found 6"):
-        opened_image(usual.removesuffix(end) + 50 * last_scan + end, replace(SETTINGS, image_bytes=1 << 20))
+    return usual.removesuffix(end) + 5_000 * last_scan + end
 
 
-def test_so_is_one_of_several_pictures():
-    buffer = io.BytesIO()
-    noise = Image.effect_noise((40, 40), 90).convert("RGB")
-    noise.save(buffer, "MPO", save_all=True, append_images=[noise], progressive=True)
-    several = buffer.getvalue()
-    assert opened_image(several, replace(SETTINGS, image_bytes=1 << 20)).format == "MPO"
-    first_end = several.index(b"\xff\xd9")
-    last_scan = several[several.rindex(b"\xff\xda", 0, first_end) : first_end]
-    with pytest.raises(InputError, match="at most 50 scans"):
-        opened_image(several[:first_end] + 50 * last_scan + several[first_end:], replace(SETTINGS, image_bytes=1 << 20))
+def jpeg_of_exif():
+    segment = b"\xff\xe1" + struct.pack(">H", 18) + b"Exif\0\0" + bytes(10)
+    return b"\xff\xd8" + 480_000 * segment + noise(16, format="JPEG")[2:]
 
 
-def test_a_png_of_many_colour_profiles_is_refused_before_any_is_unpacked():
-    kind, zeros = b"iCCP", zlib.compress(bytes(1_000_000))
-    content = b"a\0\0" + zeros
-    chunk = struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-    plain, many = packed("PNG"), replace(SETTINGS, image_bytes=1 << 20)
-    assert opened_image(plain[:33] + chunk + plain[33:], many).size == (20, 20)
-    with pytest.raises(InputError, match=r"at most 8 colour profiles; found 500"):
-        opened_image(plain[:33] + 500 * chunk + plain[33:], many)
+def png_of_profiles():
+    profile = png_chunk(b"iCCP", b"a\0\0" + zlib.compress(bytes(1 << 20)))
+    plain = packed("PNG")
+    return plain[:33] + 8_000 * profile + plain[33:]
+
+
+def png_of_texts():
+    text = png_chunk(b"zTXt", b"a\0\0" + zlib.compress(bytes((1 << 20) - 1))[:-4] + b"oops")
+    plain = packed("PNG")
+    return plain[:33] + 8_000 * text + plain[33:]
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize("make", [jpeg_of_scans, jpeg_of_exif, png_of_profiles, png_of_texts])
+def test_an_image_that_takes_too_much_to_decode_is_refused_and_the_next_one_is_not(make):
+    dear, model = make(), served(PLAIN, (20, 20))
+
+    async def ask():
+        with closing(Images(GatewaySettings(image_pixels=1_000_000))) as images:  # half a second of a processor each
+            with pytest.raises(InputError, match=r"that is decoded within 0\.5 s of a processor"):
+                await images.pixels(dear, model, "me")
+            return await images.pixels(noise(90, format="PNG"), model, "me")
+
+    assert asyncio.run(ask()).shape == (3, 20, 20)
+
+
+@pytest.mark.planted
+def test_others_wait_for_two_images_of_somebody_who_sends_many():
+    dear, model = png_of_texts(), served(PLAIN, (20, 20))
+
+    async def ask():
+        with closing(Images(GatewaySettings(image_pixels=10_000))) as images:
+            many = [asyncio.ensure_future(images.pixels(dear, model, "somebody")) for _ in range(12)]
+            await asyncio.sleep(0)
+            await images.pixels(noise(90, format="PNG"), model, "me")
+            ended = sum(one.done() for one in many)
+            for one in many:
+                one.cancel()
+            await asyncio.gather(*many, return_exceptions=True)
+            return ended
+
+    assert asyncio.run(ask()) <= 3
+
+
+def test_a_film_behind_the_end_of_a_photo_is_nothing_to_us():
+    photo = noise(90, format="JPEG")
+    film = np.random.default_rng(0).bytes(6_000_000)  # what phones append: markers of scans are in it, in plenty
+    np.testing.assert_array_equal(decoded(photo + film), decoded(photo))
+
+
+def test_a_process_that_somebody_ends_is_started_anew():
+    async def ask():
+        with closing(Images(USUAL)) as images:
+            model, data = served(PLAIN, (20, 20)), noise(200, format="PNG")
+            first = await images.pixels(data, model, "me")
+            for process in renderers_of("serve_images"):
+                os.kill(process, signal.SIGKILL)
+            again = await images.pixels(data, model, "me")
+        return first, again
+
+    first, again = asyncio.run(ask())
+    np.testing.assert_array_equal(first, again)
+    began_s = time.monotonic()
+    while renderers_of("serve_images"):
+        assert time.monotonic() - began_s < 30
+
+
+@pytest.mark.parametrize("data", [packed("PNG"), noise(200, format="PNG")], ids=["tiny", "large"])
+def test_a_configuration_that_is_none_of_ours_is_the_servers_error(data):
+    with pytest.raises(ServerError, match="as Attendant lays models out"):
+        decoded(data, served({"size": [20, 20], "resample": 3}, (20, 20)))
 
 
 def test_what_pillow_takes_for_a_bomb_is_refused(monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
     with pytest.raises(InputError, match="10000 pixels"):
-        opened_image(packed("PNG"), SETTINGS)
+        open_image(packed("PNG"), 10_000)
 
 
 @pytest.mark.parametrize("data", [b"", b"GIF89a", b"\x89PNG\r\n\x1a\n" + b"\0" * 30, b"BM" + b"\xff" * 60])
 def test_damaged_files_are_the_requests_error(data):
     with pytest.raises(InputError, match="an image file"):
-        opened_image(data, SETTINGS)
+        decoded(data)
 
 
 def test_base64_may_be_a_data_url():
@@ -95,17 +187,12 @@ def test_base64_may_be_a_data_url():
 
 
 @pytest.mark.parametrize(
-    ("preprocessing", "sides", "taken"),
-    [
-        ({"size": [20, 20]}, (20, 20), 400),
-        ({"size": [300, 300]}, (-1, -1), 90_000),
-        ({"size": 80, "crop": [20, 20]}, (20, 20), 6400),
-    ],
+    ("preprocessing", "sides"),
+    [({"size": [20, 20]}, (20, 20)), ({"size": [300, 300]}, (-1, -1)), ({"size": 80, "crop": [20, 20]}, (20, 20))],
 )
-def test_an_image_counts_as_large_as_it_is_made(preprocessing, sides, taken):
-    budget, settings = Taken(), GatewaySettings(image_pixels=100_000)
-    pixels = asyncio.run(pixels_of(packed("PNG"), served(preprocessing, sides), settings, budget))
-    assert pixels.shape[0] == 3 and budget.parts == ([taken] if taken > AT_ONCE_PIXELS else [])
+def test_an_image_is_made_as_large_as_the_model_wants_it(preprocessing, sides):
+    pixels = decoded(packed("PNG"), served(preprocessing, sides), GatewaySettings(image_pixels=100_000))
+    assert pixels.shape == (3, *(preprocessing.get("crop") or preprocessing["size"]))
 
 
 @pytest.mark.parametrize(
@@ -117,21 +204,7 @@ def test_an_image_counts_as_large_as_it_is_made(preprocessing, sides, taken):
 )
 def test_what_a_model_would_make_of_a_small_image_is_bounded(preprocessing, sides, message):
     with pytest.raises(InputError, match=message):
-        asyncio.run(
-            pixels_of(packed("PNG"), served(preprocessing, sides), GatewaySettings(image_pixels=100_000), Taken())
-        )
-
-
-class Taken(Budget):
-    """A budget that notes what is taken of it."""
-
-    def __init__(self):
-        super().__init__(10**6)
-        self.parts = []
-
-    def take(self, amount):
-        self.parts.append(amount)
-        return super().take(amount)
+        decoded(packed("PNG"), served(preprocessing, sides), GatewaySettings(image_pixels=100_000))
 
 
 def served(preprocessing, sides):

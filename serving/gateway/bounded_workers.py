@@ -1,0 +1,110 @@
+"""Processes that work on what strangers sent (bounded_process.py), and what becomes of those that take too much."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict
+from multiprocessing.connection import Connection
+
+from attendant.errors import LostError
+from serving.gateway.bounded_process import Bounds
+from serving.processes import start_python
+
+ATTEMPTS = 2
+"""At a process that somebody ends."""
+MARGIN_S = 0.25
+FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
+"""Signals that end a process, and that no work causes."""
+
+
+class TooMuchError(Exception):
+    """The work took more of a processor, or of memory, than it may."""
+
+
+class LateError(Exception):
+    """The work took longer than it may, by the clock."""
+
+
+class BoundedWorkers:
+    """A few processes for one kind of work, each started when it is first needed."""
+
+    def __init__(self, serve: Callable[[int], None], count: int, bounds: Bounds) -> None:
+        """Start nothing yet.
+
+        Args:
+            serve: what a process calls, with the descriptor of its socket; it calls ``answer_bounded``.
+            count: of processes.
+            bounds: of one piece of work.
+        """
+        self._serve, self._bounds = serve, bounds
+        # Each thread starts a process of its own, which ends with it, and talks with that one alone.
+        self._threads = ThreadPoolExecutor(max_workers=count, thread_name_prefix=serve.__name__)
+        self._own = threading.local()
+        self._processes = set[subprocess.Popen[bytes]]()
+        self._is_closed = False
+
+    def ask(self, request: bytes) -> asyncio.Future[bytes]:
+        """The answer to come, once a process is free.
+
+        It raises:
+            TooMuchError: it took too much.
+            LateError: it took too long.
+            LostError: somebody ends the processes, again and again.
+        """
+        return asyncio.wrap_future(self._threads.submit(self._exchange, request))
+
+    def close(self) -> None:
+        """End all processes; what is under way is lost."""
+        self._is_closed = True
+        for process in list(self._processes):
+            process.kill()
+            process.wait()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _exchange(self, request: bytes) -> bytes:
+        for _ in range(ATTEMPTS):
+            if self._is_closed:
+                break
+            try:
+                connection = self._connect()
+                connection.send_bytes(request)
+                if not connection.poll(self._bounds.longest_s + MARGIN_S):
+                    self._end()
+                    raise LateError
+                return connection.recv_bytes()
+            except (EOFError, OSError):  # it is gone, or was ended in the midst of its answer
+                status = self._end()
+            if status == -signal.SIGALRM:
+                raise LateError
+            if -status not in FROM_OUTSIDE:
+                raise TooMuchError
+        raise LostError(f"a process for {self._serve.__name__}", f"{ATTEMPTS} that were ended", "ask again")
+
+    def _connect(self) -> Connection:
+        if not hasattr(self._own, "connection"):
+            self._own.process, self._own.connection = start_python(self._serve.__module__, self._serve.__name__)
+            self._processes.add(self._own.process)
+            with socket.socket(fileno=os.dup(self._own.connection.fileno())) as pair:  # a stopped process reads nothing
+                longest = struct.pack("ll", int(self._bounds.longest_s), 0)
+                pair.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, longest)
+            self._own.connection.send_bytes(json.dumps(asdict(self._bounds)).encode())
+        connection: Connection = self._own.connection
+        return connection
+
+    def _end(self) -> int:
+        process: subprocess.Popen[bytes] = self._own.process
+        self._own.connection.close()
+        del self._own.connection
+        with suppress(subprocess.TimeoutExpired):  # one that goes by itself says why
+            process.wait(MARGIN_S)
+        process.kill()
+        self._processes.discard(process)
+        return process.wait()
