@@ -66,6 +66,7 @@ def run(program: str, description: str, verbs: Verbs, arguments: Sequence[str], 
     open_standard_streams()
     # A caller may have blocked them for its own sake; what it ignores stays ignored.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, children would be gone before we ask how they ended
     for number in _ENDED.values():
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _end)

@@ -25,10 +25,13 @@ An error is a record: ``code``, ``param``, ``expected``, ``found`` and ``remedy`
 clients as JSON. The message is made of it, for people alone: nothing parses it.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
+
+MOST_STATUS_BYTES = 6000
 
 
 class AttendantError(Exception):
@@ -63,6 +66,31 @@ def error_from_json(record: Mapping[str, Any]) -> AttendantError:
         str(record.get(name, "")) for name in ("expected", "found", "remedy", "param", "message")
     )
     return kind(expected, found, remedy, param=param, message=message)
+
+
+def status_message(error: Exception) -> str:
+    """An error as a status of gRPC carries it: the JSON of its record, or its text.
+
+    Its texts may repeat a request, and gRPC gives a call up whose trailers have more than 8 KiB, in which it writes each
+    byte that is no printable ASCII as three: they are cut.
+    """
+    if not isinstance(error, AttendantError):
+        return _cut(str(error), MOST_STATUS_BYTES)
+    record = error.to_json()
+    shares = {name: MOST_STATUS_BYTES * (2 if name == "message" else 1) // (len(record) + 1) for name in record}
+    return json.dumps({name: _cut(text, shares[name]) for name, text in record.items()}, ensure_ascii=False)
+
+
+def _cut(text: str, most: int) -> str:
+    if 12 * len(text) <= most:
+        return text
+    left = most
+    for place, character in enumerate(text):
+        said = json.dumps(character, ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass")
+        left -= sum(1 if 32 <= byte < 127 and byte != ord("%") else 3 for byte in said)
+        if left < 0:
+            return text[:place] + " …"
+    return text
 
 
 def _kinds(kind: type[AttendantError]) -> Iterator[type[AttendantError]]:

@@ -251,4 +251,4 @@ def within(token_ids: list[int], longest: int, text: str) -> list[int]:
 
 def empty_text(text: str) -> InputError:
     """The refusal of a text in which nothing is said."""
-    return InputError("a text of at least one token", repr(text), "send some text")
+    return InputError("a text of at least one token", repr(shortened(text)), "send some text")

@@ -77,6 +77,7 @@ async def event_stream(request: Request, events: AsyncGenerator[bytes, None]) ->
     if gone or (first.done() and first.exception() is not None):
         await _close(events, first)
         if gone:
+            first.cancelled() or first.exception()  # seen: nobody else will ask
             raise CancelledError("a client that waits", "it disconnected", "stay connected")
         first.result()
     return EventStream(_sent(events, first, request.url.path), headers=_HEADERS)

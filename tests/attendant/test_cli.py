@@ -170,6 +170,15 @@ def test_a_signal_that_a_caller_has_ignored_stays_ignored(tmp_path):
         assert writer.wait(60) == 0
 
 
+def test_children_are_asked_how_they_ended_though_a_caller_has_ignored_that(tmp_path):
+    verb = "lambda: subprocess.run([sys.executable, '-c', 'import sys; sys.exit(3)']).returncode"
+    program = (
+        f"import subprocess, sys; from attendant.cli import run; run('prog', 'A test.', {{'ask': {verb}}}, ['ask'])"
+    )
+    ignoring = ["sh", "-c", 'trap "" CHLD; exec "$@"', "sh", sys.executable, "-c", program]
+    assert subprocess.run(ignoring, cwd=tmp_path, check=False).returncode == 3
+
+
 SERVES = """
 import signal
 from serving.verbs import _interrupt

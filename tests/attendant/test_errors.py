@@ -3,14 +3,17 @@ import json
 import multiprocessing
 import pickle
 import re
+from urllib.parse import quote
 
 import pytest
 
 from attendant import errors
-from attendant.errors import AttendantError, UserError, error_from_json
+from attendant.errors import AttendantError, InputError, UserError, error_from_json, status_message
 
 CLASSES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if kind.__module__ == errors.__name__]
 every_class = pytest.mark.parametrize("kind", CLASSES)
+PRINTABLE = "".join(chr(code) for code in range(32, 127) if code != ord("%"))
+"""What gRPC writes as it is into a status's message."""
 PARTS = ("a number", "'seven'", "write a number")
 
 
@@ -76,3 +79,19 @@ def test_a_record_of_an_unknown_code_is_a_failure_of_the_server():
 @every_class
 def test_every_error_is_caught_by_the_one_root(kind):
     assert issubclass(kind, AttendantError)
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 10**6, "\ufffd" * 1700, "\n" * 9000, "%" * 9000, "\U0001f600" * 2000, "\\" * 9000]
+)
+def test_an_error_that_repeats_a_request_fits_the_trailers_of_a_call(text):
+    for error in (InputError("a text", text, text), KeyError(text), InputError(text, "", "", message=text)):
+        said = status_message(error)
+        assert len(quote(said, safe=PRINTABLE)) < 8000  # gRPC takes 8 KiB in all
+    assert error_from_json(json.loads(said)).code == "invalid_input"
+
+
+def test_a_short_error_is_said_as_it_is():
+    error = InputError("a word of the vocabulary é", "'ü'", "write another")
+    assert json.loads(status_message(error)) == error.to_json()
+    assert status_message(ValueError("no")) == "no"

@@ -8,14 +8,17 @@ Source: M. Moskal et al., llguidance, https://github.com/guidance-ai/llguidance,
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from tokenizers import decoders
 
 from attendant.tokenizer import Tokenizer, require_failure
 
 _EXACT = ("ByteLevel", "ByteFallback")
-MOST_BYTES = 512
+MOST_BYTES = 128
 """Of a forced text, which is tokenized at each of its tokens: what comes later does not change the next."""
+MOST_KEPT = 1024
+"""Texts whose tokens are known: the rows of one request ask for the same one after another."""
 _BEFORE = ("", "\n")
 """A blank that a tokenizer puts before every text is not in its midst: it is cut off with what stands before."""
 
@@ -48,10 +51,13 @@ class GuideVocabulary:
         self._ids = {text: token for token, text in enumerate(said) if token not in self._unsaid}
         self._longest = max(map(len, self._ids), default=0)
         self.eos_token_id = end[0]
+        self._said = lru_cache(MOST_KEPT)(self._say)
 
     def __call__(self, text: bytes) -> list[int]:
         """The tokens of a text's beginning, as far as it can be said: the tokenizer's, or the longest at each place."""
-        beginning = text[:MOST_BYTES].decode(errors="ignore")
+        return list(self._said(text[:MOST_BYTES].decode(errors="ignore")))
+
+    def _say(self, beginning: str) -> list[int]:
         return self._encode(beginning) or self._spell(beginning.encode())
 
     def _encode(self, beginning: str) -> list[int]:

@@ -15,7 +15,6 @@ import triton_python_backend_utils as pb_utils
 
 from attendant.engine_health import EngineHealth
 from attendant.errors import (
-    AttendantError,
     BusyError,
     CancelledError,
     ConfigError,
@@ -23,6 +22,7 @@ from attendant.errors import (
     LoadingError,
     LostError,
     MachineError,
+    status_message,
 )
 from attendant.manifest import Manifest
 from attendant.parameters import DEVICE, GRAPH_MODEL, MOST_THREADS, RUNTIME, THREADS, Device, Runtime
@@ -275,8 +275,7 @@ def error_response(error: Exception) -> Any:
         CancelledError: pb_utils.TritonError.CANCELLED,
     }
     code = codes.get(type(error), pb_utils.TritonError.INTERNAL)
-    message = json.dumps(error.to_json(), ensure_ascii=False) if isinstance(error, AttendantError) else str(error)
-    return pb_utils.InferenceResponse(error=pb_utils.TritonError(message, code))
+    return pb_utils.InferenceResponse(error=pb_utils.TritonError(status_message(error), code))
 
 
 def _refused_explanation(request: Any) -> InputError | None:

@@ -39,6 +39,9 @@ BIRTH_S = 4.0
 """How long a model that is being loaded may have no worker."""
 LOOK_S = 1.0
 """Between two looks at the files of a model that answered wrongly."""
+LOADING = "LOADING"
+BY_OTHERS = ("unloaded", "UNLOADING", LOADING)
+"""What Triton's index says of a model that somebody unloads, or loads."""
 FAILURES = 2
 """Wrong answers in a row after which a model is loaded anew: one may be a machine that was busy."""
 Result = TypeVar("Result")
@@ -286,12 +289,30 @@ class ModelWatch:
                 worker.kill()
 
     async def _was_loaded_by_others(self) -> bool:
-        # Who has the admin key may: Triton ends the old workers once the new ones are there.
+        # Who has the admin key may load it, or unload it: then it is theirs to load it again.
+        await self._wait_for_others()
+        # Triton ends the old workers once the new ones are there.
         born = [worker for worker in workers_of(self._group) if worker.model == self.name and worker.lives]
         if not self._workers or not born or any(worker.lives for worker in self._workers):
             return False
         await self.check()
         return not self.reason
+
+    async def _wait_for_others(self) -> None:
+        lives_s, reported = time.monotonic(), False
+        try:
+            while not self.is_wrong and (state := (await self._client.failed_models()).get(self.name)) in BY_OTHERS:
+                self.away_s, self.loading = time.monotonic(), True
+                self.reason = "it was unloaded by who has the admin key"
+                if not reported:
+                    self._report(f"{self.name} is away: {self.reason}")
+                    reported = True
+                if state != LOADING or any(one.model == self.name for one in workers_of(self._group)):
+                    lives_s = time.monotonic()
+                self.stuck = time.monotonic() - lives_s > BIRTH_S
+                await asyncio.sleep(TICK_S)
+        finally:
+            self.loading = self.stuck = False
 
     async def _unload(self) -> None:
         with suppress(AttendantError):  # no answer is better than a wrong one

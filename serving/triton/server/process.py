@@ -184,9 +184,9 @@ class TritonServer:
 
         The shared memory of models that were loaded meanwhile becomes this user's alone.
         """
-        narrow_regions(self.regions)
-        if self._workspace is not None:
-            with contextlib.suppress(OSError):  # a disk that is full, say: the next look tries again
+        with contextlib.suppress(OSError):  # a disk that is full, say, or no descriptor: the next look tries again
+            narrow_regions(self.regions)
+            if self._workspace is not None:
                 lay_out(self._installation, self._settings.repository, self._workspace)
 
     def has_crashed(self) -> bool:

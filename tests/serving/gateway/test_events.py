@@ -1,9 +1,11 @@
 import asyncio
+import gc
 import json
 from types import SimpleNamespace
 
 import pytest
 
+from attendant.errors import CancelledError, InputError
 from serving.gateway import events
 from serving.gateway.events import event, event_stream
 
@@ -47,3 +49,29 @@ class Connected:
 
     async def receive(self):
         await asyncio.sleep(60)
+
+
+class Leaving(Connected):
+    """One whose client is gone."""
+
+    async def receive(self):
+        return {"type": "http.disconnect"}
+
+
+@pytest.mark.planted
+def test_a_refusal_that_nobody_waits_for_any_more_is_no_traceback():
+    told = []
+
+    async def refused():
+        raise InputError("max_tokens from 1 to 15", "20", "ask for fewer")
+        yield b""
+
+    async def leave():
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context))
+        with pytest.raises(CancelledError):
+            await event_stream(Leaving(), refused())
+        gc.collect()
+        await asyncio.sleep(0)
+
+    asyncio.run(leave())
+    assert told == []

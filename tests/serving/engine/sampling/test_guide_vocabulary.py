@@ -11,6 +11,7 @@ from tokenizers import Tokenizer as Library
 from attendant.sampling_params import Structure
 from attendant.tokenizer import Tokenizer
 from serving.engine.sampling.guide import Guides
+from serving.engine.sampling.guide_vocabulary import GuideVocabulary
 from serving.gateway.tools import HERMES, Tools
 from tests.serving.engine.sampling.test_guide import Model, grammar, regex, schema
 from tests.text_checkpoints import byte_level_bpe
@@ -53,6 +54,18 @@ def test_a_long_text_that_is_forced_takes_no_longer_at_each_of_its_tokens(shippe
     for _ in range(20):
         guide.take(int(np.flatnonzero(guide.allowed())[0]))
     assert time.process_time() - began_s < 20 * 0.01, "30 ms each where all of it was tokenized"
+
+
+@pytest.mark.planted
+def test_a_text_that_rows_force_one_after_another_is_tokenized_once(monkeypatch):
+    vocabulary, asked = GuideVocabulary(Tokenizer(called("<a>")), called("<a>").get_vocab_size(), [0]), []
+    encode = GuideVocabulary._encode
+    monkeypatch.setattr(GuideVocabulary, "_encode", lambda self, text: asked.append(text) or encode(self, text))
+    fresh = GuideVocabulary(Tokenizer(called("<a>")), called("<a>").get_vocab_size(), [0])
+    text = "e\u0301 ".encode() * 500  # which its normalizer composes
+    first, *others = (fresh(text) for _ in range(16))
+    assert first and all(other == first for other in others) and first == vocabulary(text)
+    assert len(asked) == 2 and max(map(len, asked)) <= 128
 
 
 @pytest.mark.parametrize("is_forced", [True, False])

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from serving.gateway.images import Images
+from serving.gateway.upstream import server as upstream_server
 from tests.serving.gateway.fake_triton import GREY, FakeTriton, config_of, floats, gateway_of
 
 SIDE, CANARY = 16, 8
@@ -53,3 +55,45 @@ def test_images_of_one_model_are_answered_in_turn(path, requests, most):
         assert server.most <= most + CANARY
 
     asyncio.run(ask())
+
+
+class Exchanged(FakeTriton):
+    """Of which a model is loaded anew, from another artefact, while an image for it waits for its turn."""
+
+    def __init__(self):
+        pixels, logits = ("pixels", (1, SIDE, SIDE)), ("logits", (2,))
+        grey = json.dumps({**GREY, "size": [SIDE, SIDE]})
+        white = json.dumps({**GREY, "size": [SIDE, SIDE], "mean": [-1.0]})
+        self.old, self.new = (
+            config_of("vit", "classify", [pixels], [logits], 32, preprocessing=one, labels=json.dumps(labels))
+            for one, labels in ((grey, ["a", "b"]), (white, ["c", "d"]))
+        )
+        super().__init__(self.old)
+        self.seen = []
+
+    async def infer(self, request):
+        self.seen.append(float(np.frombuffer(request.raw_input_contents[0], np.float32).max()))
+        return {"logits": floats(np.array([[1.0, 0.0]] * request.inputs[0].shape[0]))}
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize("path", ["/v1/classify", "/v1/explain"])
+def test_an_image_is_prepared_for_what_the_model_is_once_it_is_ready(path, monkeypatch):
+    monkeypatch.setattr(upstream_server, "FRESH_S", 0.0)
+    server, decode = Exchanged(), Images.pixels
+
+    async def decode_while_it_is_exchanged(self, *arguments):
+        pixels = await decode(self, *arguments)
+        server.configs = {"vit": server.new}
+        return pixels
+
+    async def ask():
+        async with gateway_of(server) as client:
+            monkeypatch.setattr(Images, "pixels", decode_while_it_is_exchanged)
+            server.seen.clear()
+            body = {"model": "vit", "image": small_image()}
+            return (await client.post(path, json=body | ({"kind": "occlusion"} if "explain" in path else {}))).json()
+
+    answer = asyncio.run(ask())
+    assert answer["labels"][0]["label"] == "c"
+    assert max(server.seen) > 1.0, "prepared as the new one wants it"

@@ -134,6 +134,31 @@ def test_a_model_that_was_loaded_anew_is_asked_by_its_new_configuration(monkeypa
     asyncio.run(run())
 
 
+class FarAway(Stranger):
+    """A server whose every word takes a while."""
+
+    WAY_S = 0.15
+
+    async def ModelConfig(self, request, context):  # noqa: N802  gRPC names it
+        await asyncio.sleep(self.WAY_S)
+        return await super().ModelConfig(request, context)
+
+
+@pytest.mark.planted
+def test_the_word_of_a_server_that_is_far_away_is_waited_for(monkeypatch):
+    monkeypatch.setattr(servers, "FRESH_S", 0.0)
+    assert servers.PATIENCE_S < FarAway.WAY_S
+
+    async def run():
+        server = FarAway(parameters={"labels": '["old"]'})
+        async with pool_of(server) as pool:
+            (upstream,) = pool.upstreams
+            server.parameters = {"labels": '["new"]'}
+            return (await upstream.current(upstream.models[IMAGES])).parameters["labels"]
+
+    assert asyncio.run(run()) == ["new"]
+
+
 class Hesitant(Stranger):
     """A language model that answers the first of its streams alone."""
 

@@ -164,6 +164,43 @@ def test_a_model_that_another_has_loaded_is_not_loaded_again(settings, capsys):
 
 
 @pytest.mark.planted
+@pytest.mark.parametrize("pause_s", [0.0, 0.3, 1.5])
+def test_a_model_that_another_unloads_is_left_to_whom_loads_it_again(settings, capsys, pause_s):
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        client = triton.InferenceServerClient(servers[0].endpoints.grpc)
+        key = dict(servers[0].admin_key.grpc_metadata)
+        await asyncio.to_thread(client.unload_model, "double", headers=key)
+        await asyncio.sleep(pause_s)
+        await asyncio.to_thread(client.load_model, "double", headers=key)
+        loaded = pids(servers[0].group)  # one that is ending may be among them
+        assert doubles(client)
+        await asyncio.sleep(1.5)  # seven looks
+        assert set() < pids(servers[0].group) <= loaded and len(servers) == 1
+        assert "loaded anew" not in capsys.readouterr().err
+        (worker,) = [one for one in workers_of(servers[0].group) if one.model == "double"]
+        worker.kill()
+        await until(lambda: "double answers again" in capsys.readouterr().err)
+        assert doubles(client)
+
+    supervised(settings, scenario)
+
+
+@pytest.mark.planted
+def test_a_server_is_not_replaced_because_its_regions_cannot_be_looked_at(settings, monkeypatch):
+    def narrow(name):
+        raise OSError(24, "Too many open files")
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        monkeypatch.setattr(process, "narrow_regions", narrow)
+        await asyncio.sleep(1.5)  # seven looks
+        assert len(servers) == 1 and doubles(triton.InferenceServerClient(servers[0].endpoints.grpc))
+
+    supervised(settings, scenario)
+
+
+@pytest.mark.planted
 def test_a_model_that_waits_to_be_loaded_anew_refuses_at_once(settings, capsys, monkeypatch):
     monkeypatch.setattr(backoff, "FIRST_S", 8.0)  # of a second failure
 
