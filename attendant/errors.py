@@ -71,8 +71,8 @@ def error_from_json(record: Mapping[str, Any]) -> AttendantError:
 def status_message(error: Exception) -> str:
     """An error as a status of gRPC carries it: the JSON of its record, or its text.
 
-    Its texts may repeat a request, and gRPC gives a call up whose trailers have more than 8 KiB, in which it writes each
-    byte that is no printable ASCII as three: they are cut.
+    Its texts may repeat a request, and gRPC gives a call up whose trailers have more than 8 KiB, in which it writes
+    each byte that is no printable ASCII as three: they are cut.
     """
     if not isinstance(error, AttendantError):
         return _cut(str(error), MOST_STATUS_BYTES)

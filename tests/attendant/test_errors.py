@@ -88,7 +88,7 @@ def test_an_error_that_repeats_a_request_fits_the_trailers_of_a_call(text):
     for error in (InputError("a text", text, text), KeyError(text), InputError(text, "", "", message=text)):
         said = status_message(error)
         assert len(quote(said, safe=PRINTABLE)) < 8000  # gRPC takes 8 KiB in all
-    assert error_from_json(json.loads(said)).code == "invalid_input"
+    assert error_from_json(json.loads(said)).code == "invalid_value"
 
 
 def test_a_short_error_is_said_as_it_is():

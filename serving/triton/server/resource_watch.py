@@ -1,6 +1,7 @@
-"""What tritonserver itself holds: where its descriptors or its memory pass a bound, it is replaced in a quiet moment.
+"""What tritonserver itself holds: where descriptors, memory or threads pass a bound, it is replaced in a quiet moment.
 
-Triton gives memory back to no one, and a client that never reads costs a connection for as long as it lives.
+Triton gives memory back to no one, a client that never reads costs a connection for as long as it lives, and of a model
+whose worker died with requests under way its threads stay.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
-from serving.processes import AT_WORK, ProcessRecord, WorkMeter, process_of
+from serving.processes import AT_WORK, ProcessRecord, WorkMeter, process_fields, process_of
 from serving.triton.server.group import living_members
 from serving.triton.server.workers import server_of
 
@@ -29,6 +30,7 @@ class ResourceBounds:
         descriptors: share of the files that it may open.
         memory_factor: most resident memory, as a multiple of that after its start, and
         memory_bytes: so much more.
+        threads: so many more than after its start.
         look_s: between two looks; two in a row must be beyond a bound.
         quiet_s: how long its processes must use less than a tenth of a processor, before it is replaced.
         patience_s: how long that is waited for.
@@ -37,6 +39,7 @@ class ResourceBounds:
     descriptors: float = 0.8
     memory_factor: float = 2.0
     memory_bytes: int = 1 << 30
+    threads: int = 2000
     look_s: float = 5.0
     quiet_s: float = 3.0
     patience_s: float = 600.0
@@ -54,14 +57,16 @@ async def wait_for_excess(group: int, bounds: ResourceBounds, report: Callable[[
         await asyncio.sleep(bounds.look_s)
     most_descriptors = bounds.descriptors * _most_descriptors(server)
     most_bytes = bounds.memory_factor * _resident_bytes(server) + bounds.memory_bytes
+    most_threads = bounds.threads + _threads(server)
     found, looks = "", 0
     while looks < 2:
         await asyncio.sleep(bounds.look_s)
-        descriptors, held_bytes = _descriptors(server), _resident_bytes(server)
-        looks = looks + 1 if descriptors > most_descriptors or held_bytes > most_bytes else 0
+        descriptors, held_bytes, threads = _descriptors(server), _resident_bytes(server), _threads(server)
+        excess = descriptors > most_descriptors or held_bytes > most_bytes or threads > most_threads
+        looks = looks + 1 if excess else 0
         found = (
             f"it holds {descriptors} descriptors, of {most_descriptors:.0f} that it may, "
-            f"and {held_bytes >> 20} MiB of memory, of {int(most_bytes) >> 20}"
+            f"{held_bytes >> 20} MiB of memory, of {int(most_bytes) >> 20}, and {threads} threads, of {most_threads}"
         )
     report(f"{found}: the server is replaced in a quiet moment, or else in {bounds.patience_s:.0f} s")
     await wait_for_quiet(group, bounds.quiet_s, bounds.patience_s)
@@ -100,6 +105,12 @@ def _most_descriptors(server: ProcessRecord) -> float:
 def _descriptors(server: ProcessRecord) -> int:
     with suppress(OSError):
         return sum(1 for _ in Path(f"/proc/{server.pid}/fd").iterdir())
+    return 0
+
+
+def _threads(server: ProcessRecord) -> int:
+    with suppress(OSError, IndexError):
+        return int(process_fields(server.pid)[17])
     return 0
 
 

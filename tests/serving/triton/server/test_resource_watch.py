@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import tritonclient.grpc as triton
 
 from serving.triton.server.resource_watch import ResourceBounds
@@ -54,8 +55,9 @@ def test_a_server_with_too_many_descriptors_is_replaced_in_a_quiet_moment_and_fi
     supervised(replace(settings, drain_timeout_s=5), scenario, bounds=FEW)
 
 
-def test_a_server_that_is_never_quiet_is_replaced_all_the_same(settings):
-    bounds = ResourceBounds(memory_factor=0.0, memory_bytes=1, look_s=0.2, quiet_s=30.0, patience_s=1.0)
+@pytest.mark.parametrize("much", [{"memory_factor": 0.0, "memory_bytes": 1}, {"threads": -1}], ids=list)
+def test_a_server_that_is_never_quiet_is_replaced_all_the_same(settings, much):
+    bounds = ResourceBounds(look_s=0.2, quiet_s=30.0, patience_s=1.0, **much)
 
     async def scenario(servers, lacks):
         await until(lambda: len(servers) == 2)
