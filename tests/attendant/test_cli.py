@@ -170,17 +170,22 @@ def test_a_signal_that_a_caller_has_ignored_stays_ignored(tmp_path):
         assert writer.wait(60) == 0
 
 
-ARGS = "[sys.executable, '-c', PROGRAM]"
+IGNORING = """
+import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+os.execv(sys.executable, [sys.executable, "-c", sys.argv[1]])
+"""
+ASKING = """
+import subprocess, sys
+from attendant.cli import run
+child = [sys.executable, "-c", "import sys; sys.exit(3)"]
+run("prog", "A test.", {"ask": lambda: subprocess.run(child).returncode}, ["ask"])
+"""
 
 
 def test_children_are_asked_how_they_ended_though_a_caller_has_ignored_that(tmp_path):
-    verb = "lambda: subprocess.run([sys.executable, '-c', 'import sys; sys.exit(3)']).returncode"
-    program = (
-        f"import subprocess, sys; from attendant.cli import run; run('prog', 'A test.', {{'ask': {verb}}}, ['ask'])"
-    )
-    ignoring = f"import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.executable, {ARGS})"
-    ignoring = ignoring.replace("PROGRAM", repr(program))
-    assert subprocess.run([sys.executable, "-c", ignoring], cwd=tmp_path, check=False).returncode == 3
+    command = [sys.executable, "-c", IGNORING, ASKING]
+    assert subprocess.run(command, cwd=tmp_path, check=False).returncode == 3
 
 
 SERVES = """
