@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
@@ -67,16 +68,82 @@ class Budget:
         return await asyncio.shield(future)
 
 
+class FairTurns:
+    """So many at once; of those who wait, each owner's first before anybody's second. For one event loop."""
+
+    def __init__(self, most: int) -> None:
+        self._free = most
+        self._waiting: OrderedDict[Hashable, deque[asyncio.Future[None]]] = OrderedDict()
+
+    @asynccontextmanager
+    async def turn(self, owner: Hashable) -> AsyncIterator[None]:
+        """One of them, once it is its turn."""
+        await self._take(owner)
+        try:
+            yield
+        finally:
+            self._pass_on()
+
+    async def run(self, owner: Hashable, work: Callable[[], asyncio.Future[Result]]) -> Result:
+        """Do some work once it is its turn.
+
+        A caller that is cancelled leaves the work to end by itself, as a process does: until then it keeps its turn.
+
+        Args:
+            owner: whose it is.
+            work: begins it.
+        """
+        await self._take(owner)
+        try:
+            future = work()
+        except BaseException:
+            self._pass_on()
+            raise
+
+        def end(done: asyncio.Future[Result]) -> None:
+            self._pass_on()
+            if not done.cancelled():
+                done.exception()  # seen, so that asyncio does not complain where nobody waits any more
+
+        future.add_done_callback(end)
+        return await asyncio.shield(future)
+
+    async def _take(self, owner: Hashable) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(owner, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # its turn came at that moment
+                self._pass_on()
+            raise
+
+    def _pass_on(self) -> None:
+        while self._waiting:
+            owner, turns = self._waiting.popitem(last=False)
+            turn = turns.popleft()
+            if turns:
+                self._waiting[owner] = turns  # behind all others
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+
 class Turns:
-    """So many at once for each name; who comes later waits."""
+    """So many at once for each name; who comes later waits, and of those who wait owners take turns."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._semaphores = WeakValueDictionary[str, asyncio.Semaphore]()  # of names in use
+        self._names = WeakValueDictionary[str, FairTurns]()  # of names in use
 
-    def of(self, name: str) -> asyncio.Semaphore:
+    def of(self, name: str, owner: Hashable) -> AbstractAsyncContextManager[None]:
         """What to enter before work for a name begins."""
-        return self._semaphores.setdefault(name, asyncio.Semaphore(self._most))
+        turns = self._names.setdefault(name, FairTurns(self._most))
+        return turns.turn(owner)
 
 
 class Budgets:
@@ -142,52 +209,3 @@ class Share(Budget):
         """Return a part."""
         super().give_back(amount)
         self._everybodys.give_back(amount)
-
-
-class FairTurns:
-    """So many at once; of those who wait, each owner's first before anybody's second. For one event loop."""
-
-    def __init__(self, most: int) -> None:
-        self._free = most
-        self._waiting: OrderedDict[Hashable, deque[asyncio.Future[None]]] = OrderedDict()
-
-    async def run(self, owner: Hashable, work: Callable[[], asyncio.Future[Result]]) -> Result:
-        """Do some work once it is its turn.
-
-        A caller that is cancelled leaves the work to end by itself, as a process does: until then it keeps its turn.
-
-        Args:
-            owner: whose it is.
-            work: begins it.
-        """
-        if self._free:
-            self._free -= 1
-        else:
-            turn = asyncio.get_running_loop().create_future()
-            self._waiting.setdefault(owner, deque()).append(turn)
-            try:
-                await turn
-            except asyncio.CancelledError:
-                if not turn.cancelled():  # its turn came at that moment
-                    self._pass_on()
-                raise
-        future = work()
-
-        def end(done: asyncio.Future[Result]) -> None:
-            self._pass_on()
-            if not done.cancelled():
-                done.exception()  # seen, so that asyncio does not complain where nobody waits any more
-
-        future.add_done_callback(end)
-        return await asyncio.shield(future)
-
-    def _pass_on(self) -> None:
-        while self._waiting:
-            owner, turns = self._waiting.popitem(last=False)
-            turn = turns.popleft()
-            if turns:
-                self._waiting[owner] = turns  # behind all others
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._free += 1

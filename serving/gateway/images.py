@@ -72,9 +72,8 @@ class Images:
                 image = open_image(data, wanted.most_pixels)
                 if max(image.width * image.height, count_made_pixels(model, image)) <= AT_ONCE_PIXELS:
                     return decode_pixels(data, wanted)
-            request = request_of(data, wanted)
         try:
-            answer = await self._turns.run(owner, lambda: self._workers.ask(request))
+            answer = await self._turns.run(owner, lambda: self._workers.ask(request_of(data, wanted)))
         except TooMuchError:
             most = f"{self._bounds.processor_s:g} s of a processor, and {self._bounds.more_bytes >> 20} MiB"
             raise InputError(

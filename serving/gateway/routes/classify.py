@@ -8,6 +8,7 @@ from starlette.responses import JSONResponse
 from clients.classify import TASK, Classifier, Guess
 from clients.served_model import ServedModel
 from serving.gateway.gateway import Gateway, SentImage, while_connected
+from serving.gateway.middleware.access import owner_of
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.native import Classification, ClassificationRequest
 from serving.gateway.uploads import read_upload, upload_schema
@@ -35,7 +36,7 @@ async def classify(request: Request) -> JSONResponse:
         return model.guesses((await model.logits(pixels[None]))[0], body.top_k)
 
     async def classify_in_turn() -> list[Guess]:
-        async with gateway.classified.of(body.model):
+        async with gateway.classified.of(body.model, owner_of(request.scope)):
             return await gateway.pool.once(body.model, guesses)
 
     found = await while_connected(request, classify_in_turn())

@@ -121,7 +121,7 @@ async def _explain_classifier(gateway: Gateway, task: ExplanationTask) -> Respon
             require_grids(maps)
         return pixels, guesses, maps
 
-    async with gateway.explained.of(body.model):
+    async with gateway.explained.of(body.model, task.image.owner):
         pixels, guesses, maps = await gateway.pool.once(body.model, ask)
     if body.format == "png":
         shown = maps[:1] if kind == "occlusion" else maps

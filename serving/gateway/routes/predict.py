@@ -19,7 +19,7 @@ from serving.gateway.bodies import JSON, parse_json
 from serving.gateway.errors import RefusedError
 from serving.gateway.gateway import Gateway, while_connected
 from serving.gateway.large_answers import MOST_VALUES, LargeResponse, count_values, json_response, require_values
-from serving.gateway.middleware.access import FREE_BYTES
+from serving.gateway.middleware.access import FREE_BYTES, owner_of
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.predict import Prediction, PredictionRequest
 from serving.gateway.upstream.server import Upstream
@@ -82,7 +82,7 @@ async def predict(request: Request) -> Response:
         return outputs, list(labels) if named and labels else []
 
     async def predict_in_turn() -> tuple[dict[str, Array], list[str]]:
-        async with gateway.predicted.of(name):
+        async with gateway.predicted.of(name, owner_of(request.scope)):
             return await gateway.pool.once(name, outputs_of)
 
     outputs, labels = await while_connected(request, predict_in_turn())

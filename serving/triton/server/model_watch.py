@@ -105,6 +105,7 @@ class ModelWatch:
         self._canary_s, self._canary_took_s = 0.0, 0.0
         self._count, self._failures = 0, 0
         self._stopped = dict[int, float]()
+        self._unloaded = False  # by this watch, and not by who has the admin key
 
     async def check(self) -> None:
         """Let the model answer its example; :attr:`reason` says what is wrong. After a wrong answer it is unloaded."""
@@ -301,8 +302,8 @@ class ModelWatch:
     async def _wait_for_others(self) -> None:
         lives_s, reported = time.monotonic(), False
         try:
-            while not self.is_wrong and (state := (await self._client.failed_models()).get(self.name)) in BY_OTHERS:
-                self.away_s, self.loading = time.monotonic(), True
+            while not self._unloaded and (state := (await self._client.failed_models()).get(self.name)) in BY_OTHERS:
+                self.away_s, self.loading = time.monotonic(), state == LOADING
                 self.reason = "it was unloaded by who has the admin key"
                 if not reported:
                     self._report(f"{self.name} is away: {self.reason}")
@@ -315,6 +316,7 @@ class ModelWatch:
             self.loading = self.stuck = False
 
     async def _unload(self) -> None:
+        self._unloaded = True
         with suppress(AttendantError):  # no answer is better than a wrong one
             await self._client.unload(self.name)
 
@@ -339,6 +341,7 @@ class ModelWatch:
                 continue
             self.loading = True
             self._wrong.load(self.name)
+            self._unloaded = False
             try:
                 with suppress(AttendantError):  # the server says it again when it is asked which models failed
                     await self._reload()

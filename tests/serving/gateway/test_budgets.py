@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from serving.gateway.budgets import Budget, Shares
+from serving.gateway.budgets import Budget, FairTurns, Shares, Turns
 
 
 def test_work_waits_for_its_part_in_the_order_of_coming():
@@ -74,3 +74,57 @@ def test_one_owner_leaves_a_part_to_others_and_all_keep_within_the_whole():
     assert one.take(7) and not one.take(1) and other.take(3) and not other.take(1)
     one.give_back(7)
     assert other.take(4) and not other.take(1) and one.take(3)
+
+
+def order_of(owners, leaving=()):
+    """The order in which those that wait for one turn get it, by their owners; some leave while they wait."""
+
+    async def run():
+        turns, order = Turns(1), []
+
+        async def one(number, owner):
+            async with turns.of("model", owner):
+                order.append((number, owner))
+                await asyncio.sleep(0)
+
+        async with turns.of("model", "first"):
+            waiting = [asyncio.ensure_future(one(*each)) for each in enumerate(owners)]
+            await asyncio.sleep(0)
+            for number in leaving:
+                waiting[number].cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        return order
+
+    return asyncio.run(run())
+
+
+def test_of_those_who_wait_owners_take_turns():
+    order = order_of("aaaabac")
+    assert [owner for _, owner in order] == list("abcaaaa")
+    assert [number for number, owner in order if owner == "a"] == [0, 1, 2, 3, 5]
+
+
+def test_who_leaves_while_it_waits_takes_no_turn():
+    assert [owner for _, owner in order_of("aabbc", leaving=(0, 2, 4))] == ["a", "b"]
+
+
+def test_a_turn_is_kept_until_work_that_nobody_waits_for_has_ended():
+    async def left():
+        turns, end = FairTurns(1), asyncio.get_running_loop().create_future()
+        first = asyncio.ensure_future(turns.run("a", lambda: end))
+        await asyncio.sleep(0)
+        second = asyncio.ensure_future(turns.run("b", lambda: asyncio.ensure_future(asyncio.sleep(0, "done"))))
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.wait([first])
+        assert not second.done()
+        end.set_result(None)
+        return await second
+
+    assert asyncio.run(left()) == "done"
+
+
+@pytest.mark.planted
+def test_one_owner_of_many_holds_up_nobody_for_longer_than_one_turn():
+    order = order_of("a" * 50 + "b")
+    assert order.index((50, "b")) == 1
