@@ -7,14 +7,8 @@ Source: Bahdanau, Cho and Bengio 2015, "Neural Machine Translation by Jointly Le
 section 3.1 and appendix A.1.2, without biases, as printed there.
 """
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
-
-AdditiveKernel = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor] | None]
-"""What computes context and weights: of W s ``[B, A]``, U h ``[B, S, A]``, v ``[A]``, h ``[B, S, C]`` and the mask
-``[B, S]``; None where there is no kernel for them."""
 
 
 class AdditiveAttention(nn.Module):
@@ -25,9 +19,6 @@ class AdditiveAttention(nn.Module):
         annotation_width: C.
         width: A.
         key: from annotations to ``[B, S, A]``; the matrix U if not given.
-
-    Attributes:
-        kernel: what attends, if it can.
     """
 
     def __init__(self, state_width: int, annotation_width: int, width: int, key: nn.Module | None = None) -> None:
@@ -35,7 +26,6 @@ class AdditiveAttention(nn.Module):
         self.query = nn.Linear(state_width, width, bias=False)
         self.key = nn.Linear(annotation_width, width, bias=False) if key is None else key
         self.score = nn.Linear(width, 1, bias=False)
-        self.kernel: AdditiveKernel | None = None
 
     def keys(self, annotations: Tensor) -> Tensor:
         """U h_j of annotations ``[B, S, C]``, which no state changes: ``[B, S, A]``."""
@@ -54,12 +44,7 @@ class AdditiveAttention(nn.Module):
         Returns:
             The context ``[B, C]`` and the weights ``[B, S]``; both are zero for a row of padding alone.
         """
-        query_BA = self.query(state)
-        if self.kernel is not None:
-            found = self.kernel(query_BA, keys, self.score.weight[0], annotations, mask)
-            if found is not None:
-                return found
-        scores_BS = self.score(torch.tanh(query_BA[:, None] + keys))[..., 0]
+        scores_BS = self.score(torch.tanh(self.query(state)[:, None] + keys))[..., 0]
         if mask is None:
             return self._context(annotations, scores_BS.softmax(1))
         # A finite lowest score, because a softmax over −∞ alone is NaN.
@@ -68,10 +53,3 @@ class AdditiveAttention(nn.Module):
 
     def _context(self, annotations_BSC: Tensor, weights_BS: Tensor) -> tuple[Tensor, Tensor]:
         return (weights_BS[:, None] @ annotations_BSC)[:, 0], weights_BS
-
-
-def attend_additively_by(module: nn.Module, kernel: AdditiveKernel | None) -> None:
-    """Let every additive attention inside a module be computed by a kernel, or by torch if None."""
-    for part in module.modules():
-        if isinstance(part, AdditiveAttention):
-            part.kernel = kernel

@@ -3,8 +3,8 @@
 A kernel takes no mask, but how many of a row's keys it sees. That is known of the masks that are inputs of the graph:
 ``self_mask`` shows a row's new positions what stands before them, ``start`` + T keys; a padding mask shows all queries
 the keys that it counts. A mask that a layer has made anew (a window of positions), a bias, or heads without a kernel go
-to torch. Windows of a map and additive attention have kernels of their own. On Hopper, many positions at once go by a
-kernel of its own in Gluon, where the heads are such that there is one.
+to torch. Windows of a map have a kernel of their own; of additive attention torch's own are faster. On Hopper, many
+positions at once go by a kernel of its own in Gluon, where the heads are such that there is one.
 
 Legend: B batch, S new positions, T keys, M capacity, H query heads, G key and value heads, D head size.
 """
@@ -18,7 +18,6 @@ from attendant.errors import ConfigError
 from models.kernel_configs.decode_tiles import most_rows, splits_for
 from models.kernel_configs.gpu_targets import target_of
 from models.kernel_configs.heads import heads_of
-from models.kernels.additive_attention import additive_attention
 from models.kernels.decode_append_attention import decode_append_attention
 from models.kernels.decode_attention import decode_attention
 from models.kernels.flash_attention import flash_attention
@@ -104,16 +103,6 @@ class FusedAttention:
         try:
             return window_attention(q, k, v, table.contiguous(), window, shift, scales)
         except ConfigError:  # no kernel for such windows or heads
-            return None
-
-    def additively(
-        self, query: Tensor, keys: Tensor, score: Tensor, annotations: Tensor, mask: Tensor | None
-    ) -> tuple[Tensor, Tensor] | None:
-        """As :data:`models.layers.additive_attention.AdditiveKernel`."""
-        mask = keys.new_ones(keys.shape[:2], dtype=torch.bool) if mask is None else mask
-        try:
-            return additive_attention(query, keys, score, annotations, mask)
-        except ConfigError:  # no kernel for so long a source
             return None
 
     def _attend(

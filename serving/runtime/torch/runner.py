@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from attendant.signature import GraphSignature, TensorSpec
-from models.layers.additive_attention import attend_additively_by
 from models.layers.attend import Kernel, attend_by, attend_in_groups
 from models.layers.joined import join_projections
 from models.layers.kv_cache import write_in_place
@@ -56,7 +55,7 @@ class TorchRunner:
             below: for inputs that index a table, its length.
             recorder: of what is done again; CUDA graphs on a GPU, and nothing on a CPU, if not given.
             attention: what every attention layer computes by; if it has a method ``begin``, that is told the inputs of
-                each run, and if it has ``in_windows`` and ``additively``, layers of those kinds compute by them.
+                each run, and if it has ``in_windows``, layers of that kind compute by it.
         """
         self.recordings = Recordings()
         self._signature, self._device, self._dtype = signature, device, dtype
@@ -68,7 +67,6 @@ class TorchRunner:
         write_in_place(self._module)
         attend_by(self._module, attention)
         attend_in_windows_by(self._module, getattr(attention, "in_windows", None))
-        attend_additively_by(self._module, getattr(attention, "additively", None))
         # It packs its rows by lengths that the host must know, in the middle of what would be recorded.
         self._waits = any(isinstance(part, Recurrent) for part in self._module.modules())
         self._begin: Callable[[Mapping[str, Tensor]], None] = getattr(attention, "begin", _begin_nothing)

@@ -13,7 +13,7 @@ from models.layers.relative_position_2d import OffsetBias
 from models.layers.window_attention import WindowAttention, attend_in_windows_by
 from models.layers.windows import windows_of
 from serving.runtime.torch.attention import FusedAttention
-from tests.models.kernels.whole_models import decoded, recurrent_steps, runners, worst
+from tests.models.kernels.whole_models import decoded, runners, worst
 from tests.serving.runtime.torch_devices import ReplayedOnCpu
 
 TOLERANCE = 2e-5
@@ -38,7 +38,6 @@ def kernels(monkeypatch):
         "decode_attention",
         "flash_attention",
         "window_attention",
-        "additive_attention",
         "attend_in_groups",
     ):
         monkeypatch.setattr(fused, name, counting(name, getattr(fused, name)))
@@ -96,14 +95,6 @@ def test_windows_without_a_kernel_are_torchs(kernels):
     attend_in_windows_by(layer, FusedAttention(8).in_windows)
     # The same computation twice, in one process.
     assert torch.equal(layer(grid), plain) and kernels == {"window_attention": 1}
-
-
-@pytest.mark.parametrize("recorder", RECORDERS)
-@pytest.mark.parametrize("preset", ["gru-seq2seq-tiny", "lstm-seq2seq-tiny"])
-def test_additive_attention_over_a_padded_source_computes_the_same(kernels, preset, recorder):
-    found = [recurrent_steps(preset, attention, recorder) for attention in (FusedAttention(8), attend_in_groups)]
-    assert worst(*found) < TOLERANCE
-    assert kernels["additive_attention"] >= 2
 
 
 def test_many_new_positions_are_read_by_flash_attention(kernels, monkeypatch):
