@@ -8,6 +8,7 @@ import socket
 import struct
 import subprocess
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -16,11 +17,16 @@ from multiprocessing.connection import Connection
 
 from attendant.errors import LostError
 from serving.gateway.bounded_process import Bounds
-from serving.processes import start_python
+from serving.processes import process_of, start_python
 
 ATTEMPTS = 2
 """At a process that somebody ends."""
 MARGIN_S = 0.25
+LOOK_S = 0.2
+STOPPED_LOOKS = 3
+"""At which a process is seen stopped, before another does its work."""
+MOST_UNREAD_S = 2
+"""How long a process, which has nothing else to do, may not read what it is sent."""
 FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
 """Signals that end a process, and that no work causes."""
 
@@ -74,35 +80,50 @@ class BoundedWorkers:
             if self._is_closed:
                 break
             try:
-                connection = self._connect()
-                connection.send_bytes(request)
-                if not connection.poll(self._bounds.longest_s + MARGIN_S):
-                    self._end()
-                    raise LateError
-                return connection.recv_bytes()
-            except (EOFError, OSError):  # it is gone, or was ended in the midst of its answer
-                status = self._end()
+                self._connect().send_bytes(request)
+            except OSError:  # none can be started, or it was gone before, or stands still: no fault of this work
+                self._end()
+                continue
+            with suppress(EOFError, OSError):  # it is gone, or was ended in the midst of its answer
+                if self._is_answered():
+                    answer: bytes = self._own.connection.recv_bytes()
+                    return answer
+            status = self._end()
             if status == -signal.SIGALRM:
                 raise LateError
             if -status not in FROM_OUTSIDE:
                 raise TooMuchError
         raise LostError(f"a process for {self._serve.__name__}", f"{ATTEMPTS} that were ended", "ask again")
 
+    def _is_answered(self) -> bool:
+        # False where somebody has stopped the process: it is ended then, and the work is another's.
+        process = process_of(self._own.process.pid)
+        ends_s, looks = time.monotonic() + self._bounds.longest_s + MARGIN_S, 0
+        while not self._own.connection.poll(LOOK_S):
+            looks = looks + 1 if process.is_stopped else 0
+            if looks >= STOPPED_LOOKS:
+                return False
+            if time.monotonic() > ends_s:
+                self._end()
+                raise LateError
+        return True
+
     def _connect(self) -> Connection:
         if not hasattr(self._own, "connection"):
             self._own.process, self._own.connection = start_python(self._serve.__module__, self._serve.__name__)
             self._processes.add(self._own.process)
             with socket.socket(fileno=os.dup(self._own.connection.fileno())) as pair:  # a stopped process reads nothing
-                longest = struct.pack("ll", int(self._bounds.longest_s), 0)
-                pair.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, longest)
+                pair.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", MOST_UNREAD_S, 0))
             self._own.connection.send_bytes(json.dumps(asdict(self._bounds)).encode())
         connection: Connection = self._own.connection
         return connection
 
     def _end(self) -> int:
+        connection: Connection | None = self._own.__dict__.pop("connection", None)
+        if connection is None:  # none was started
+            return -signal.SIGKILL
         process: subprocess.Popen[bytes] = self._own.process
-        self._own.connection.close()
-        del self._own.connection
+        connection.close()
         with suppress(subprocess.TimeoutExpired):  # one that goes by itself says why
             process.wait(MARGIN_S)
         process.kill()

@@ -1,7 +1,7 @@
 """A bounded amount, such as bytes or pixels, that requests share."""
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeVar
@@ -69,11 +69,12 @@ class Budget:
 
 
 class FairTurns:
-    """So many at once; of those who wait, each owner's first before anybody's second. For one event loop."""
+    """So many at once; of those who wait, the next is one of whoever has fewest. For one event loop."""
 
     def __init__(self, most: int) -> None:
         self._free = most
         self._waiting: OrderedDict[Hashable, deque[asyncio.Future[None]]] = OrderedDict()
+        self._had = Counter[Hashable]()
 
     @asynccontextmanager
     async def turn(self, owner: Hashable) -> AsyncIterator[None]:
@@ -82,7 +83,7 @@ class FairTurns:
         try:
             yield
         finally:
-            self._pass_on()
+            self._pass_on(owner)
 
     async def run(self, owner: Hashable, work: Callable[[], asyncio.Future[Result]]) -> Result:
         """Do some work once it is its turn.
@@ -97,11 +98,11 @@ class FairTurns:
         try:
             future = work()
         except BaseException:
-            self._pass_on()
+            self._pass_on(owner)
             raise
 
         def end(done: asyncio.Future[Result]) -> None:
-            self._pass_on()
+            self._pass_on(owner)
             if not done.cancelled():
                 done.exception()  # seen, so that asyncio does not complain where nobody waits any more
 
@@ -111,6 +112,7 @@ class FairTurns:
     async def _take(self, owner: Hashable) -> None:
         if self._free:
             self._free -= 1
+            self._had[owner] += 1
             return
         turn = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(owner, deque()).append(turn)
@@ -118,16 +120,21 @@ class FairTurns:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled():  # its turn came at that moment
-                self._pass_on()
+                self._pass_on(owner)
             raise
 
-    def _pass_on(self) -> None:
+    def _pass_on(self, former: Hashable) -> None:
+        self._had[former] -= 1
+        if not self._had[former]:
+            del self._had[former]
         while self._waiting:
-            owner, turns = self._waiting.popitem(last=False)
+            owner = min(self._waiting, key=lambda one: self._had[one])  # the first to wait, of several
+            turns = self._waiting.pop(owner)
             turn = turns.popleft()
             if turns:
                 self._waiting[owner] = turns  # behind all others
             if not turn.done():
+                self._had[owner] += 1
                 turn.set_result(None)
                 return
         self._free += 1

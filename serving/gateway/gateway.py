@@ -48,17 +48,19 @@ Result = TypeVar("Result")
 Model = TypeVar("Model", bound=StreamingModel)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SentImage:
     """An image that came with a request.
 
     Attributes:
         data: the bytes of its file; empty if there is none.
         owner: who sent it.
+        made: a model, and what was made of the image for it.
     """
 
     data: bytes
     owner: str
+    made: tuple[ServedModel, Array] | None = None
 
     @classmethod
     def of(cls, request: Request, data: bytes) -> SentImage:
@@ -76,6 +78,7 @@ class Gateway:
         images: what decodes them.
         templates: which render chats.
         classified: who may have an image classified now, by the name of the model.
+        captioned: who may have one decoded that is to be captioned.
         explained: who may have one explained.
         predicted: who may have tensors predicted.
         tensors: bytes of the tensors that are under way, by the name of the model.
@@ -89,6 +92,7 @@ class Gateway:
     templates: ChatTemplates
     tensors: Budgets
     classified: Turns = field(default_factory=lambda: Turns(CLASSIFIED_AT_ONCE))
+    captioned: Turns = field(default_factory=lambda: Turns(CLASSIFIED_AT_ONCE))
     explained: Turns = field(default_factory=lambda: Turns(EXPLAINED_AT_ONCE))
     predicted: Turns = field(default_factory=lambda: Turns(PREDICTED_AT_ONCE))
     answer_bytes: dict[str, int] = field(default_factory=dict)
@@ -179,7 +183,14 @@ class Gateway:
             async for delta in ask(model, pixels):
                 yield delta
 
-        return self._within_bounds(name, 1, self.pool.stream(name, start))
+        async def deltas() -> AsyncGenerator[Delta, None]:
+            async with self.captioned.of(name, image.owner):  # and no place of the model's meanwhile
+                await self._decode(image, require_task(await self.pool.model(name), kind.task))
+            async with aclosing(self._within_bounds(name, 1, self.pool.stream(name, start))) as stream:
+                async for delta in stream:
+                    yield delta
+
+        return deltas()
 
     async def prepare(self, image: SentImage, upstream: Upstream, model: ServedModel) -> tuple[ServedModel, Array]:
         """An image as a model wants it, and what the model is once the image is ready.
@@ -196,11 +207,16 @@ class Gateway:
             AttendantError: as :meth:`serving.gateway.images.Images.pixels`, or of the server.
         """
         for _ in range(MOST_CHANGES):
-            pixels = await self.images.pixels(image.data, model, image.owner)
+            pixels = await self._decode(image, model)
             before, model = model, await self.pool.current(upstream, model)
             if model == before:
                 return model, pixels
         raise BusyError(f"one model {model.name!r} for an image", f"{MOST_CHANGES} since it came", "ask again")
+
+    async def _decode(self, image: SentImage, model: ServedModel) -> Array:
+        if image.made is None or image.made[0] != model:
+            image.made = model, await self.images.pixels(image.data, model, image.owner)
+        return image.made[1]
 
     def limit_time(self, options: SamplingParams) -> SamplingParams:
         """The same options, within the longest time of a request."""

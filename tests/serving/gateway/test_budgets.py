@@ -128,3 +128,26 @@ def test_a_turn_is_kept_until_work_that_nobody_waits_for_has_ended():
 def test_one_owner_of_many_holds_up_nobody_for_longer_than_one_turn():
     order = order_of("a" * 50 + "b")
     assert order.index((50, "b")) == 1
+
+
+def test_who_has_fewest_is_next():
+    async def run():
+        turns, order = FairTurns(2), []
+
+        async def one(owner, held):
+            async with turns.turn(owner):
+                order.append(owner)
+                await held.wait()
+
+        first, rest = asyncio.Event(), asyncio.Event()
+        rest.set()
+        holding = [asyncio.ensure_future(one("a", held)) for held in (first, asyncio.Event())]
+        await asyncio.sleep(0)
+        waiting = [asyncio.ensure_future(one(owner, rest)) for owner in "aaab"]
+        await asyncio.sleep(0)
+        first.set()
+        await asyncio.wait(waiting)
+        holding[1].cancel()
+        return order
+
+    assert asyncio.run(run()) == ["a", "a", "b", "a", "a", "a"]

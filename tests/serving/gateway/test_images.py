@@ -9,16 +9,18 @@ import struct
 import time
 import zlib
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from attendant.errors import InputError, ServerError
+from attendant.errors import InputError, LostError, ServerError
 from clients.images import image_pixels
 from clients.served_model import ServedModel
+from serving.gateway import bounded_workers
 from serving.gateway.image_process import FORMATS, open_image
-from serving.gateway.images import AT_ONCE_BYTES, AT_ONCE_PIXELS, Images, bytes_of_base64
+from serving.gateway.images import AT_ONCE_BYTES, AT_ONCE_PIXELS, LONGEST_S, Images, bytes_of_base64
 from serving.gateway.settings import GatewaySettings
 from tests.serving.gateway.test_chat_templates import renderers_of
 
@@ -159,6 +161,56 @@ def test_a_process_that_somebody_ends_is_started_anew():
     began_s = time.monotonic()
     while renderers_of("serve_images"):
         assert time.monotonic() - began_s < 30
+
+
+def ask_again_after(what):
+    """The pixels of an image before and after something is done to the processes that decode."""
+
+    async def ask():
+        with closing(Images(USUAL)) as images:
+            model, data = served(PLAIN, (20, 20)), noise(200, format="PNG")
+            first = await asyncio.gather(*(images.pixels(data, model, "me") for _ in range(4)))
+            what()
+            began_s = time.monotonic()
+            again = await asyncio.gather(*(images.pixels(data, model, "me") for _ in range(4)))
+        for one in (*first, *again):
+            np.testing.assert_array_equal(one, first[0])
+        return time.monotonic() - began_s
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGSEGV, signal.SIGALRM, signal.SIGPROF, signal.SIGTERM])
+def test_an_image_is_not_blamed_for_the_end_of_a_process_that_had_no_work(number):
+    def end():
+        ended = renderers_of("serve_images")
+        for process in ended:
+            os.kill(process, number)
+        began_s = time.monotonic()
+        while any(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z" for process in ended):
+            assert time.monotonic() - began_s < 30
+
+    ask_again_after(end)
+
+
+@pytest.mark.planted
+def test_processes_that_somebody_stops_are_replaced_within_the_five_seconds_of_the_contract():
+    def stop():
+        for process in renderers_of("serve_images"):
+            os.kill(process, signal.SIGSTOP)
+
+    assert ask_again_after(stop) < LONGEST_S
+
+
+@pytest.mark.planted
+def test_where_no_process_can_be_started_it_is_an_error_that_asks_to_try_again(monkeypatch):
+    def start(*names):
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(bounded_workers, "start_python", start)
+    with pytest.raises(LostError, match="ask again"):
+        decoded(noise(200, format="PNG"))
 
 
 @pytest.mark.parametrize("data", [packed("PNG"), noise(200, format="PNG")], ids=["tiny", "large"])

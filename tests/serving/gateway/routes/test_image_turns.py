@@ -11,7 +11,7 @@ from PIL import Image
 
 from serving.gateway.images import Images
 from serving.gateway.upstream import server as upstream_server
-from tests.serving.gateway.fake_triton import GREY, FakeTriton, config_of, floats, gateway_of
+from tests.serving.gateway.fake_triton import GREY, FakeTriton, config_of, delta, floats, gateway_of
 
 SIDE, CANARY = 16, 8
 
@@ -97,3 +97,40 @@ def test_an_image_is_prepared_for_what_the_model_is_once_it_is_ready(path, monke
     answer = asyncio.run(ask())
     assert answer["labels"][0]["label"] == "c"
     assert max(server.seen) > 1.0, "prepared as the new one wants it"
+
+
+class Captioner(FakeTriton):
+    """Of images, with few places."""
+
+    def __init__(self):
+        grey = json.dumps({**GREY, "size": [SIDE, SIDE]})
+        bounds = {"max_num_seqs": "1", "max_queue_size": "1", "max_length": "8"}
+        config = config_of("cap", "caption", [("pixels", (1, SIDE, SIDE))], [], 0, preprocessing=grey, **bounds)
+        super().__init__(config, deltas=[delta("a")])
+
+
+@pytest.mark.planted
+def test_images_that_wait_to_be_decoded_take_no_place_of_their_model(monkeypatch):
+    decode = Images.pixels
+
+    async def ask():
+        gate, waiting = asyncio.Event(), []
+
+        async def late(self, data, model, owner):
+            if not gate.is_set() and len(waiting) < 6:
+                waiting.append(owner)
+                await gate.wait()
+            return await decode(self, data, model, owner)
+
+        async with gateway_of(Captioner()) as client:
+            monkeypatch.setattr(Images, "pixels", late)
+            body = {"model": "cap", "image": small_image()}
+            many = [asyncio.ensure_future(client.post("/v1/caption", json=body)) for _ in range(6)]
+            while len(waiting) < 6:
+                await asyncio.sleep(0.01)
+            other = await client.post("/v1/caption", json=body)
+            gate.set()
+            await asyncio.gather(*many)
+            return other
+
+    assert asyncio.run(ask()).status_code == 200
