@@ -69,10 +69,16 @@ class Budget:
 
 
 class FairTurns:
-    """So many at once; of those who wait, the next is one of whoever has fewest. For one event loop."""
+    """So many at once, of which no owner has all; who has fewest is next. For one event loop."""
 
-    def __init__(self, most: int) -> None:
-        self._free = most
+    def __init__(self, most: int, each: int) -> None:
+        """Nobody has any yet.
+
+        Args:
+            most: at once.
+            each: of one owner.
+        """
+        self._free, self._most_each = most, each
         self._waiting: OrderedDict[Hashable, deque[asyncio.Future[None]]] = OrderedDict()
         self._had = Counter[Hashable]()
 
@@ -110,7 +116,7 @@ class FairTurns:
         return await asyncio.shield(future)
 
     async def _take(self, owner: Hashable) -> None:
-        if self._free:
+        if self._free and self._had[owner] < self._most_each:
             self._free -= 1
             self._had[owner] += 1
             return
@@ -127,21 +133,23 @@ class FairTurns:
         self._had[former] -= 1
         if not self._had[former]:
             del self._had[former]
-        while self._waiting:
+        self._free += 1
+        while self._free and self._waiting:
             owner = min(self._waiting, key=lambda one: self._had[one])  # the first to wait, of several
+            if self._had[owner] >= self._most_each:
+                return
             turns = self._waiting.pop(owner)
             turn = turns.popleft()
             if turns:
                 self._waiting[owner] = turns  # behind all others
             if not turn.done():
+                self._free -= 1
                 self._had[owner] += 1
                 turn.set_result(None)
-                return
-        self._free += 1
 
 
 class Turns:
-    """So many at once for each name; who comes later waits, and of those who wait owners take turns."""
+    """So many at once for each name, of one owner three quarters of them; who comes later waits."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -149,7 +157,7 @@ class Turns:
 
     def of(self, name: str, owner: Hashable) -> AbstractAsyncContextManager[None]:
         """What to enter before work for a name begins."""
-        turns = self._names.setdefault(name, FairTurns(self._most))
+        turns = self._names.setdefault(name, FairTurns(self._most, self._most * 3 // 4 or 1))
         return turns.turn(owner)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import unicodedata
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
@@ -56,11 +57,20 @@ class SentImage:
         data: the bytes of its file; empty if there is none.
         owner: who sent it.
         made: a model, and what was made of the image for it.
+        came_s: when, by the monotonic clock.
     """
 
     data: bytes
     owner: str
     made: tuple[ServedModel, Array] | None = None
+    came_s: float = field(default_factory=time.monotonic)
+
+    def within_its_time(self, options: SamplingParams) -> SamplingParams:
+        """Options of the answer, whose time is less by what has passed since it came."""
+        if options.deadline_ms is None:
+            return options
+        passed_ms = round(1e3 * (time.monotonic() - self.came_s))
+        return replace(options, deadline_ms=max(1, options.deadline_ms - passed_ms))
 
     @classmethod
     def of(cls, request: Request, data: bytes) -> SentImage:

@@ -15,7 +15,8 @@ from serving.gateway.budgets import FairTurns
 from serving.gateway.image_process import PARAM, Wanted, decode_pixels, open_image, pixels_in, request_of, serve_images
 from serving.gateway.settings import GatewaySettings
 
-DECODERS = 2
+DECODERS, DECODERS_EACH = 3, 2
+"""Processes that decode, and of them for one owner: another's image finds one that is free."""
 AT_ONCE_PIXELS = 1 << 14
 """Larger images, and those of larger files, are another process's work: of these, none takes 0.02 s."""
 AT_ONCE_BYTES = 1 << 11
@@ -47,7 +48,7 @@ class Images:
             more_bytes=LEAST_BYTES + 4 * settings.image_bytes + BYTES_A_PIXEL * settings.image_pixels,
         )
         self._workers = BoundedWorkers(serve_images, DECODERS, self._bounds)
-        self._turns = FairTurns(DECODERS)
+        self._turns = FairTurns(DECODERS, DECODERS_EACH)
 
     async def pixels(self, data: bytes, model: ServedModel, owner: Hashable) -> Array:
         """An image as a model wants it.
@@ -55,7 +56,7 @@ class Images:
         Args:
             data: a file.
             model: that gets it.
-            owner: who sent it; of many images of one, others' wait for two at most.
+            owner: who sent it; many images of one hold up nobody else's.
 
         Raises:
             InputError: it is none, of another format, too large or damaged, it takes too much to decode, or the model

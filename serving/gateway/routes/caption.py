@@ -1,9 +1,13 @@
 """``POST /v1/caption``: an image → what it shows."""
 
+from collections.abc import AsyncIterator
+
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from clients.answer import Delta
 from clients.caption import Captioner
+from clients.triton_client import Array
 from serving.gateway.events import EVENTS
 from serving.gateway.gateway import Gateway, SentImage
 from serving.gateway.generation import create_response
@@ -31,5 +35,9 @@ async def caption(request: Request) -> Response:
         await gateway.require_bounded(body.model, [], options)
     await gateway.reserve_tokens(request, body.model, [], options)
     sent = SentImage.of(request, image)
-    deltas = gateway.stream_of_image(Captioner, body.model, sent, lambda model, pixels: model.stream(pixels, options))
+
+    def ask(model: Captioner, pixels: Array) -> AsyncIterator[Delta]:
+        return model.stream(pixels, sent.within_its_time(options))
+
+    deltas = gateway.stream_of_image(Captioner, body.model, sent, ask)
     return await create_response(request, usage, deltas, body.stream)

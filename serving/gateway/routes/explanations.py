@@ -185,7 +185,7 @@ async def _explain_captioner(gateway: Gateway, task: ExplanationTask) -> Respons
 
     def ask(model: Captioner, pixels: Array) -> AsyncIterator[Delta]:
         seen.append(pixels)
-        return model.stream(pixels, _options(gateway, body, model.model))
+        return model.stream(pixels, task.image.within_its_time(_options(gateway, body, model.model)))
 
     answer, weights_TS = await _whole(gateway.stream_of_image(Captioner, body.model, task.image, ask), task.usage)
     with reading(body.model):

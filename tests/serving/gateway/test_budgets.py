@@ -110,7 +110,7 @@ def test_who_leaves_while_it_waits_takes_no_turn():
 
 def test_a_turn_is_kept_until_work_that_nobody_waits_for_has_ended():
     async def left():
-        turns, end = FairTurns(1), asyncio.get_running_loop().create_future()
+        turns, end = FairTurns(1, 1), asyncio.get_running_loop().create_future()
         first = asyncio.ensure_future(turns.run("a", lambda: end))
         await asyncio.sleep(0)
         second = asyncio.ensure_future(turns.run("b", lambda: asyncio.ensure_future(asyncio.sleep(0, "done"))))
@@ -132,7 +132,7 @@ def test_one_owner_of_many_holds_up_nobody_for_longer_than_one_turn():
 
 def test_who_has_fewest_is_next():
     async def run():
-        turns, order = FairTurns(2), []
+        turns, order = FairTurns(2, 2), []
 
         async def one(owner, held):
             async with turns.turn(owner):
@@ -151,3 +151,25 @@ def test_who_has_fewest_is_next():
         return order
 
     assert asyncio.run(run()) == ["a", "a", "b", "a", "a", "a"]
+
+
+@pytest.mark.planted
+def test_no_owner_has_all_of_them():
+    async def run():
+        turns, order, held = FairTurns(3, 2), [], asyncio.Event()
+
+        async def one(owner):
+            async with turns.turn(owner):
+                order.append(owner)
+                await held.wait()
+
+        many = [asyncio.ensure_future(one("a")) for _ in range(5)]
+        await asyncio.sleep(0)
+        other = asyncio.ensure_future(one("b"))
+        await asyncio.sleep(0.01)
+        at_once = list(order)
+        held.set()
+        await asyncio.gather(*many, other)
+        return at_once, order
+
+    assert asyncio.run(run()) == (["a", "a", "b"], ["a", "a", "b", "a", "a", "a"])

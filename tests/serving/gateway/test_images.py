@@ -123,7 +123,7 @@ def test_an_image_that_takes_too_much_to_decode_is_refused_and_the_next_one_is_n
 
 
 @pytest.mark.planted
-def test_others_wait_for_two_images_of_somebody_who_sends_many():
+def test_others_wait_for_no_image_of_somebody_who_sends_many():
     dear, model = png_of_texts(), served(PLAIN, (20, 20))
 
     async def ask():
@@ -137,7 +137,7 @@ def test_others_wait_for_two_images_of_somebody_who_sends_many():
             await asyncio.gather(*many, return_exceptions=True)
             return ended
 
-    assert asyncio.run(ask()) <= 3
+    assert asyncio.run(ask()) <= 1  # a process takes a while to start
 
 
 def test_a_film_behind_the_end_of_a_photo_is_nothing_to_us():

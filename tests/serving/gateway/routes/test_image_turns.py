@@ -134,3 +134,24 @@ def test_images_that_wait_to_be_decoded_take_no_place_of_their_model(monkeypatch
             return other
 
     assert asyncio.run(ask()).status_code == 200
+
+
+def test_the_time_of_a_caption_begins_when_its_image_comes(monkeypatch):
+    decode = Images.pixels
+
+    async def late(self, *arguments):
+        await asyncio.sleep(0.3)
+        return await decode(self, *arguments)
+
+    async def ask():
+        server = Captioner()
+        async with gateway_of(server) as client:
+            monkeypatch.setattr(Images, "pixels", late)
+            await client.post("/v1/caption", json={"model": "cap", "image": small_image(), "deadline_ms": 1000})
+        (request,) = server.requests[-1:]
+        return request
+
+    request = asyncio.run(ask())
+    place = [one.name for one in request.inputs].index("deadline_ms")
+    left = int(np.frombuffer(request.raw_input_contents[place], request.inputs[place].datatype.lower())[0])
+    assert 0 < left <= 700
