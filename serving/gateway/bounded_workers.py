@@ -79,16 +79,21 @@ class BoundedWorkers:
         for _ in range(ATTEMPTS):
             if self._is_closed:
                 break
+            has_begun = False
             try:
                 self._connect().send_bytes(request)
-            except OSError:  # none can be started, or it was gone before, or stands still: no fault of this work
-                self._end()
-                continue
-            with suppress(EOFError, OSError):  # it is gone, or was ended in the midst of its answer
+                has_begun = True
                 if self._is_answered():
-                    answer: bytes = self._own.connection.recv_bytes()
+                    answer: bytes = self._own.connection.recv_bytes(self._bounds.more_bytes)
                     return answer
+            except (EOFError, OSError):  # none can be started, it is gone, stands still, or was ended as it answered
+                pass
+            except BaseException:  # no memory here, say: what is left of this answer must not be another's
+                self._end()
+                raise
             status = self._end()
+            if not has_begun:  # no fault of this work
+                continue
             if status == -signal.SIGALRM:
                 raise LateError
             if -status not in FROM_OUTSIDE:

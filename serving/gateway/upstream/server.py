@@ -8,7 +8,7 @@ import asyncio
 import logging
 import math
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -42,7 +42,7 @@ MOST_BYTES = 1 << 28
 """Of one message of a server: what a hostile one can take of our memory at once."""
 FRESH_S = 0.25
 """How old what a server said of a model may be: a model that is loaded anew is away for longer."""
-PATIENCE_S = 0.1
+PATIENCE_S = 0.5
 """For a new answer, where there is an old one; longer where the server is far away."""
 TIMES_AS_FAR = 4
 MOST_PATIENCE_S = 2.0
@@ -74,7 +74,7 @@ class Upstream:
         self.verdicts: dict[str, CanaryResult] = {}
         self._answered: Counter[str] = Counter()
         self._described, self._described_s = 0, dict[str, float]()  # models of a probe; when each was last
-        self._quickest_s = MOST_PATIENCE_S  # that it has said so far what a model is
+        self._told_in_s = deque[float](maxlen=3)  # how long it took of late to say what a model is
         self._asking = dict[str, tuple[float, asyncio.Future[ServedModel]]]()
         self._breakers: dict[str, CircuitBreaker] = {}
 
@@ -110,7 +110,8 @@ class Upstream:
             self._asking[name] = time.monotonic(), asyncio.ensure_future(self._describe(name))
             self._asking[name][1].add_done_callback(partial(self._end_asking, name))
         asked_s, answer = self._asking[name]
-        patience_s = max(PATIENCE_S, min(TIMES_AS_FAR * self._quickest_s, MOST_PATIENCE_S))
+        away_s = min(self._told_in_s, default=0.0)
+        patience_s = max(PATIENCE_S, min(TIMES_AS_FAR * away_s, MOST_PATIENCE_S))
         left_s = asked_s + patience_s - time.monotonic()
         if left_s > 0 and await arrives(answer, left_s):
             with suppress(LateError, UnreachableError):  # which the request itself will meet
@@ -125,7 +126,7 @@ class Upstream:
         described_s = time.monotonic()
         self.models[name] = model = await self.client.model(name)
         self._described_s[name] = described_s
-        self._quickest_s = min(self._quickest_s, time.monotonic() - described_s)
+        self._told_in_s.append(time.monotonic() - described_s)
         self._outdated.discard(name)
         return model
 
@@ -227,7 +228,7 @@ class Upstream:
             return None
         else:
             self._described_s[name] = described_s
-            self._quickest_s = min(self._quickest_s, time.monotonic() - described_s)
+            self._told_in_s.append(time.monotonic() - described_s)
             return model
         finally:
             self._described += 1

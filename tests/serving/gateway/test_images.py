@@ -9,6 +9,7 @@ import struct
 import time
 import zlib
 from contextlib import closing
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
@@ -201,6 +202,30 @@ def test_processes_that_somebody_stops_are_replaced_within_the_five_seconds_of_t
             os.kill(process, signal.SIGSTOP)
 
     assert ask_again_after(stop) < LONGEST_S
+
+
+@pytest.mark.planted
+def test_the_rest_of_an_answer_that_could_not_be_read_is_nobody_elses(monkeypatch):
+    receive, lacking = Connection.recv_bytes, [True]
+
+    def recv_bytes(connection, *most):
+        if lacking:
+            lacking.clear()
+            os.read(connection.fileno(), 2)  # the beginning is read, and then there is no memory
+            raise MemoryError
+        return receive(connection, *most)
+
+    async def ask():
+        with closing(Images(USUAL)) as images:
+            model, data = served(PLAIN, (20, 20)), noise(200, format="PNG")
+            monkeypatch.setattr(Connection, "recv_bytes", recv_bytes)
+            with pytest.raises(MemoryError):
+                await images.pixels(data, model, "me")
+            answers = [await images.pixels(data, model, "me") for _ in range(6)]
+        for answer in answers:
+            np.testing.assert_array_equal(answer, image_pixels(model, Image.open(io.BytesIO(data))))
+
+    asyncio.run(ask())
 
 
 @pytest.mark.planted

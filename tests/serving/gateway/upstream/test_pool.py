@@ -137,22 +137,31 @@ def test_a_model_that_was_loaded_anew_is_asked_by_its_new_configuration(monkeypa
 class FarAway(Stranger):
     """A server whose every word takes a while."""
 
-    WAY_S = 0.15
+    WAY_S = 0.8
+
+    def __init__(self, **more):
+        super().__init__(**more)
+        self.way_s = self.WAY_S
 
     async def ModelConfig(self, request, context):  # noqa: N802  gRPC names it
-        await asyncio.sleep(self.WAY_S)
+        await asyncio.sleep(self.way_s)
         return await super().ModelConfig(request, context)
 
 
 @pytest.mark.planted
-def test_the_word_of_a_server_that_is_far_away_is_waited_for(monkeypatch):
+@pytest.mark.parametrize("was_near", [False, True])
+def test_the_word_of_a_server_that_is_far_away_is_waited_for(monkeypatch, was_near):
     monkeypatch.setattr(servers, "FRESH_S", 0.0)
     assert servers.PATIENCE_S < FarAway.WAY_S
 
     async def run():
         server = FarAway(parameters={"labels": '["old"]'})
+        server.way_s = 0.0 if was_near else FarAway.WAY_S
         async with pool_of(server) as pool:
             (upstream,) = pool.upstreams
+            server.way_s = FarAway.WAY_S
+            for _ in range(3 * was_near):  # as probes do
+                await upstream._describe(IMAGES)
             server.parameters = {"labels": '["new"]'}
             return (await upstream.current(upstream.models[IMAGES])).parameters["labels"]
 
