@@ -86,11 +86,16 @@ def _cut(text: str, most: int) -> str:
         return text
     left = most
     for place, character in enumerate(text):
-        said = json.dumps(character, ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass")
-        left -= sum(1 if 32 <= byte < 127 and byte != ord("%") else 3 for byte in said)
+        said = json.dumps(character, ensure_ascii=False)[1:-1]
+        left -= max(map(_bytes_in_trailers, (character, said)))  # as it is, or within JSON
         if left < 0:
             return text[:place] + " …"
     return text
+
+
+def _bytes_in_trailers(text: str) -> int:
+    data = text.encode("utf-8", "surrogatepass")
+    return sum(1 if 32 <= byte < 127 and byte != ord("%") else 3 for byte in data)
 
 
 def _kinds(kind: type[AttendantError]) -> Iterator[type[AttendantError]]:

@@ -62,6 +62,7 @@ def server_for(settings: GatewaySettings) -> uvicorn.Server:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # a client's own word of its address would be believed: owners take turns by it
         ssl_context_factory=None if context is None else lambda *_: context,
         timeout_graceful_shutdown=settings.drain_timeout_s,  # type: ignore[arg-type]  # fractions work as well
     )

@@ -85,7 +85,12 @@ def test_every_error_is_caught_by_the_one_root(kind):
     "text", ["a" * 10**6, "\ufffd" * 1700, "\n" * 9000, "%" * 9000, "\U0001f600" * 2000, "\\" * 9000]
 )
 def test_an_error_that_repeats_a_request_fits_the_trailers_of_a_call(text):
-    for error in (InputError("a text", text, text), KeyError(text), InputError(text, "", "", message=text)):
+    for error in (
+        InputError("a text", text, text),
+        KeyError(text),
+        ValueError(text),
+        InputError(text, "", "", message=text),
+    ):
         said = status_message(error)
         assert len(quote(said, safe=PRINTABLE)) < 8000  # gRPC takes 8 KiB in all
     assert error_from_json(json.loads(said)).code == "invalid_value"

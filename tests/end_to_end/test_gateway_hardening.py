@@ -166,13 +166,15 @@ def test_bodies_share_what_they_may_take_and_small_ones_are_answered_all_the_sam
         assert asyncio.run(free())
 
 
-def test_a_client_whose_bodies_come_slowly_leaves_room_for_others():
+@pytest.mark.planted
+@pytest.mark.parametrize("claimed", [b"", b"X-Forwarded-For: 10.0.0.%d\r\n"], ids=["as it is", "under other addresses"])
+def test_a_client_whose_bodies_come_slowly_leaves_room_for_others(claimed):
     (nobody,) = free_ports(1)
     part = b"POST /v1/classify HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    part += b"Content-Length: 1000000\r\n\r\n" + b" " * 900_000
+    end = b"Content-Length: 1000000\r\n\r\n" + b" " * 900_000
     large = {"model": "x", "image": " " * 300_000}
     with started(f"127.0.0.1:{nobody}", bodies_bytes=2_700_000, body_bytes=1_000_000) as running:
-        held = [raw(running, part) for _ in range(4)]
+        held = [raw(running, part + (claimed and claimed % number) + end) for number in range(4)]
         time.sleep(0.5)
         transport = httpx.HTTPTransport(local_address="127.0.0.2")
         with httpx.Client(transport=transport, headers={"Host": "localhost"}) as other:
