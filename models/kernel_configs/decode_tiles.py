@@ -14,11 +14,12 @@ _FEWEST_KEYS = 256
 _PROGRAMS_A_MULTIPROCESSOR = 3
 """Of 70 KiB each, where one has 227 KiB; of 37 KiB, where one has 99 KiB, it holds two."""
 _MOST_TIMES_FILLED = 2
+"""More splits than that only make more to combine."""
 _SMALLEST_PRODUCT = 16
 
 
 def splits_for(groups: int, capacity: int, multiprocessors: int) -> int:
-    """Into how many splits a cache is cut so that the programs fill a GPU as often as they run side by side.
+    """Into how many splits a cache is cut so that the programs fill a GPU a whole number of times, or nearly so.
 
     Five hundred programs on a GPU that holds four hundred at a time take as long as eight hundred.
 

@@ -196,7 +196,7 @@ def test_an_image_is_not_blamed_for_the_end_of_a_process_that_had_no_work(number
 
 
 @pytest.mark.planted
-def test_processes_that_somebody_stops_are_replaced_within_the_five_seconds_of_the_contract():
+def test_processes_that_somebody_stops_are_replaced_before_their_time_by_the_clock_is_over():
     def stop():
         for process in renderers_of("serve_images"):
             os.kill(process, signal.SIGSTOP)
