@@ -15,6 +15,7 @@ from attendant.onnx_file import check_onnx_file
 from attendant.records import FormatError, read_record, write_record
 from attendant.signature import DType, GraphSignature, TensorSpec
 from attendant.suppression import suppression_fault
+from attendant.tensor_names import PREFILL
 
 MANIFEST_NAME = "manifest.json"
 FORMAT = 5
@@ -141,6 +142,10 @@ class Manifest:
             f"{[signature.name for signature in self.graphs]}",
             _EXPORT_AGAIN,
         )
+
+    def graphs_for(self, target: str) -> tuple[GraphSignature, ...]:
+        """The graphs that a target runs: TensorRT's engine of the decoder has a profile of its own for prompts."""
+        return tuple(one for one in self.graphs if one.name != PREFILL or target != "tensorrt")
 
     def file_for(self, graph: str, target: str) -> str:
         """The file of a graph's form for a target: lowered where there is one, else the standard's."""

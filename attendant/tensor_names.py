@@ -12,6 +12,7 @@ HEIGHT, WIDTH = "height", "width"  # the sides of an image, where they vary
 POSITIONS = "positions"  # of the grid that such an image becomes
 
 EXPLAINED = "explained"  # the graph that also shows what it attends to
+PREFILL = "prefill"  # the graph that reads prompts in another precision than the decoder's, and scores nothing
 EXPLAIN = "explain"  # the parameter by which a request asks for that
 CANCEL_KEY = "cancel_key"  # the parameter with the secret that cancels a request; without one, only its own stream can
 CANCEL = "cancel"  # the parameter that cancels the request of the given key

@@ -41,6 +41,15 @@ def nothing_to_explain(model: Any) -> tuple[TaskGraph, ...]:
     raise ConfigError(known, type(model).__name__, "leave --explain out")
 
 
+def no_prompts(model: Any) -> TaskGraph:
+    """Refuse a graph that reads the prompts of a model.
+
+    Raises:
+        ConfigError: always.
+    """
+    raise ConfigError("a language model, whose prompts are long", type(model).__name__, "leave --prefill out")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphBuilder:
     """How a model's graphs are made, and what a request of ordinary size looks like.
@@ -53,6 +62,7 @@ class GraphBuilder:
             by which the work of different models is compared.
         explained: from a module to the graphs to add that show what it attends to; none where the plain ones do.
             Raises ConfigError where there is nothing to show.
+        prefill: from a module to a graph that reads prompts alone. Raises ConfigError where there are none.
     """
 
     task: str
@@ -60,3 +70,4 @@ class GraphBuilder:
     details: Callable[[Any], dict[str, Any]]
     typical_inputs: Callable[[Any], tuple[Tensor | None, ...]]
     explained: Callable[[Any], tuple[TaskGraph, ...]] = nothing_to_explain
+    prefill: Callable[[Any], TaskGraph] = no_prompts

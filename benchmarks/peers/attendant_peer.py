@@ -11,9 +11,10 @@ import numpy as np
 
 from attendant.manifest import Manifest
 from attendant.parameters import Runtime
+from attendant.tensor_names import PREFILL
 from benchmarks.peers.shapes import random_pixels
 from serving.engine.settings import EngineSettings
-from serving.runtime.base import Array
+from serving.runtime.base import Array, Runner
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.create_runners import create_runners
 
@@ -32,7 +33,7 @@ def load(folder: str, threads: int, kind: str, runtime: Runtime = "auto") -> Cal
         if "encoder" not in runners:
             if rows not in decoders:
                 decoders[rows] = CachedDecoder(runners["decoder"], rows)
-            return decode(decoders[rows], ids_BT, new_tokens)
+            return decode(decoders[rows], ids_BT, new_tokens, runners.get(PREFILL))
         source = {"source_ids": ids_BT, "source_mask": np.ones_like(ids_BT, dtype=bool)}
         encoded = runners["encoder"].run(dict(source))
         first_B1 = np.full((rows, 1), manifest.details["start_token"])
@@ -41,11 +42,14 @@ def load(folder: str, threads: int, kind: str, runtime: Runtime = "auto") -> Cal
     return generate
 
 
-def decode(decoder: CachedDecoder, ids_BT: Array, new_tokens: int) -> list[list[int]]:
+def decode(decoder: CachedDecoder, ids_BT: Array, new_tokens: int, prefill: Runner | None = None) -> list[list[int]]:
+    reader = decoder if prefill is None else CachedDecoder.over(prefill, decoder.caches, {})
     start_B, tokens, most = np.zeros(len(ids_BT), dtype=np.int64), [], EngineSettings().max_prefill_tokens
-    while ids_BT.shape[1] > most:  # as a server reads a long prompt
-        decoder.step(ids_BT[:, :most], start_B, np.zeros((len(ids_BT), 1), dtype=np.int64))
-        ids_BT, start_B = ids_BT[:, most:], start_B + most
+    left = most if prefill is None else 1  # to the decoder, which scores the last of them
+    while ids_BT.shape[1] > left:  # as a server reads a long prompt
+        width = min(most, ids_BT.shape[1] - (prefill is not None))
+        reader.step(ids_BT[:, :width], start_B, np.zeros((len(ids_BT), 1), dtype=np.int64))
+        ids_BT, start_B = ids_BT[:, width:], start_B + width
     for _ in range(new_tokens):
         last_B1 = np.full((len(ids_BT), 1), ids_BT.shape[1] - 1)
         logits = decoder.step(ids_BT, start_B, last_B1)["logits"]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from attendant.folders import replaced_folder
 from attendant.manifest import Manifest
 from attendant.progress import progress
-from attendant.tensor_names import EXPLAINED
+from attendant.tensor_names import EXPLAINED, PREFILL
 from export.artefact.companions import copy_companions
 from export.artefact.description import describe, signatures_of
 from export.artefact.fingerprint import Option, require_unchanged
@@ -50,8 +50,9 @@ def write_artefact(
     precision, explain = precision_named(str(options["precision"])), bool(options["explain"])
     # The graphs' own processes hold the weights: here they would take as much memory once more.
     checkpoint = checkpoint_named(source.loaded, weights="read" if explain or precision.calibrated else "absent")
+    prefill = precision_named(str(options["prefill"])) if options.get("prefill") else None
     require_task(precision, checkpoint.family.task.name)
-    tasks = checkpoint.graphs(explain, bool(options["uint8"]))
+    tasks = checkpoint.graphs(explain, bool(options["uint8"]), prefill is not None)
     samples = Path(str(options["calibration"])) if options.get("calibration") else None
     with replaced_folder(out) as staged:
         copy_companions(checkpoint, staged)
@@ -69,7 +70,7 @@ def write_artefact(
                 for graph, task in zip(float32, tasks, strict=True)
             }
             sources = weights_only_for_tensorrt(precision, float32, kept)
-            graphs = rewrite_graphs(precision, checkpoint, folder, float32, samples, kept)
+            graphs = rewrite_graphs(precision, checkpoint, folder, float32, samples, kept, prefill)
             for graph in graphs if folder != staged else ():
                 graph.write(staged)
             lowered = lower_graphs(graphs, staged, precision, sources)
@@ -100,7 +101,7 @@ def _export_graphs(name: str, checkpoint: Checkpoint, graphs: Sequence[TaskGraph
 
 def export_graph(name: str, graph_name: str, folder: Path, uint8: bool = False) -> None:
     """Export one graph of a checkpoint; the work of one process."""
-    graphs = checkpoint_named(name, weights="mapped").graphs(graph_name == EXPLAINED, uint8)
+    graphs = checkpoint_named(name, weights="mapped").graphs(graph_name == EXPLAINED, uint8, graph_name == PREFILL)
     graph = next(graph for graph in graphs if graph.signature.name == graph_name)
     onnx_from_torch(graph).write(folder)
 

@@ -16,7 +16,7 @@ from export.artefact.fingerprint import Option, current_artefact, fingerprint_of
 from export.artefact.imported import imported_name
 from export.artefact.own_process import start_importing
 from export.artefact.source import Source
-from export.precision.precisions import Precision, precision_named, require_calibrated, require_keeping
+from export.precision.precisions import Precision, precision_named, require_calibrated, require_keeping, require_prefill
 from models.checkpoints.custom_model import traced
 from models.checkpoints.file_names import BITS_NAME, CONFIG_NAME
 from models.checkpoints.place import place_of, shipped_names
@@ -35,6 +35,7 @@ def export_onnx(
     precision: str | None = None,
     calibration: Path | None = None,
     exported: Path | None = None,
+    prefill: str | None = None,
 ) -> tuple[Manifest, bool]:
     """Export every graph of a checkpoint, unless the folder already holds just that.
 
@@ -48,13 +49,14 @@ def export_onnx(
         calibration: a file or folder with samples, for a precision that is calibrated
             (:func:`export.precision.calibration.samples.samples_for`).
         exported: an artefact; where it is this export in fp32, its graphs are rewritten instead of others.
+        prefill: of one more graph, which reads prompts (:func:`export.precision.precisions.require_prefill`).
 
     Returns:
         The manifest, and whether anything was done.
 
     Raises:
-        UnknownNameError, ArtefactError, ConfigError: the checkpoint cannot be had, or explained; no precision has that
-            name.
+        UnknownNameError, ArtefactError, ConfigError: the checkpoint cannot be had, or explained, or has no prompts; no
+            precision has that name.
         InputError: the precision is not for this model or its integers, or there are no samples to calibrate it with.
         ExportError: a graph does not keep its signature.
         OutputError: the folder cannot be written, or holds something else.
@@ -68,9 +70,13 @@ def export_onnx(
     require_calibrated(chosen, calibration)
     if bits is not None:
         require_keeping(chosen, bits)
+    if prefill is not None:
+        require_prefill(chosen, prefill)
     options: dict[str, Option] = {"explain": explain, "uint8": uint8, "precision": chosen.name}
     if calibration is not None:
         options["calibration"] = str(calibration.resolve())
+    if prefill is not None:
+        options["prefill"] = prefill
     return _export("onnx", name, out, options, partial(_write_graphs, exported=exported))
 
 

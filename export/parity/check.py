@@ -11,7 +11,7 @@ from attendant.config import config_to_json
 from attendant.errors import ArtefactError
 from attendant.manifest import Manifest
 from attendant.tasks import TASKS, resolve
-from attendant.tensor_names import EXPLAINED
+from attendant.tensor_names import EXPLAINED, PREFILL
 from export.bounded.process import guarded
 from export.bounded.runner import guard_runners, load_guarded
 from export.parity.cases import Spread
@@ -57,7 +57,7 @@ def check_parity(folder: Path, source: str | Checkpoint | None = None) -> list[M
     if sum(parameter.numel() for parameter in checkpoint.model.parameters()) < SMALL_MODEL:
         torch.set_num_threads(1)  # more threads make a toy model up to 20 times slower where cores are shared
     names = [signature.name for signature in manifest.graphs]
-    graphs = checkpoint.graphs(EXPLAINED in names, takes_bytes(manifest.graphs[0]))
+    graphs = checkpoint.graphs(EXPLAINED in names, takes_bytes(manifest.graphs[0]), PREFILL in names)
     runners: Runners = {
         REFERENCE: dict(eager_runners(graphs, torch.float64)),
         YARDSTICK: dict(eager_runners(graphs, torch.float32)),

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from attendant.progress import progress
-from attendant.tensor_names import LOGITS, PIXELS, SELF_ATTENTION
+from attendant.tensor_names import LOGITS, PIXELS, PREFILL, SELF_ATTENTION
 from export.parity.cases import (
     NORMAL,
     DecodeCase,
@@ -161,11 +161,13 @@ def _check_decoder(checkpoint: Checkpoint, cases: Sequence[DecodeCase], runners:
             known[key] = full_forward(model, dtype, *source, case.target)
         return known[key]
 
-    decoders = [graph for graph in runners[RUNTIME] if graph != "encoder"]
+    decoders = [graph for graph in runners[RUNTIME] if graph not in ("encoder", PREFILL)]
     with progress("parity, decoder", len(cases)) as advance:
         for case in cases:
             for graph in decoders:
                 yield from _measure_decode(graph, case, forward, runners)
+            if PREFILL in runners[RUNTIME]:
+                yield from _measure_prefill(case, forward, runners)
             advance(case.name)
 
 
@@ -183,6 +185,21 @@ def _measure_decode(graph: str, case: DecodeCase, forward: Forward, runners: Run
         for level in (level for level in cached if level != REFERENCE):
             name = level if level == YARDSTICK else f"cached {level}"
             yield compare(graph, name, f"{case.name}, {output}", cached[level][output], cached[REFERENCE][output])
+
+
+def _measure_prefill(case: DecodeCase, forward: Forward, runners: Runners) -> Iterator[Measurement]:
+    """What the decoder says of the last token, behind all that the graph of prompts has read."""
+    rows, length = case.target.shape
+    start_B, last_B1 = np.full(rows, length - 1), np.ascontiguousarray(case.target[:, -1:])
+    full = forward(case, torch.float64)[:, -1:]
+    for level, graphs in runners.items():
+        if PREFILL in graphs:
+            decoder = CachedDecoder({**runners[RUNTIME], **graphs}["decoder"], rows)
+            reader = CachedDecoder.over(graphs[PREFILL], decoder.caches, {})
+            for size, start in case.chunks:
+                reader.step(np.take_along_axis(case.target, start[:, None] + np.arange(size), axis=1), start)
+            found = decoder.step(last_B1, start_B)[LOGITS]
+            yield compare(PREFILL, level if level == YARDSTICK else f"cached {level}", case.name, found, full)
 
 
 def _decode_in_chunks(graph: str, case: DecodeCase, graphs: dict[str, Runner]) -> dict[str, Array]:

@@ -31,6 +31,7 @@ from export.passes.openvino.round_score_factors import RoundScoreFactors
 from export.passes.openvino.scale_in_products import ScaleInProducts
 from export.passes.ort.feed_attention_packed import FeedAttentionPacked
 from export.passes.ort.guard_integer_division import GuardIntegerDivision
+from export.passes.ort.keep_caches_in_integers import KeepCachesInIntegers
 from export.passes.ort.lower_cached_attention import LowerCachedAttention
 from export.passes.ort.lower_signed_activations import LowerSignedActivations
 from export.passes.ort.rotate_in_attention import RotateInAttention
@@ -39,6 +40,7 @@ from export.targets.targets import target_named
 
 LOWERINGS: dict[str, tuple[Rewrite, ...]] = {
     "ort-cpu": (
+        KeepCachesInIntegers(),
         LowerCachedAttention(),
         RotateInAttention(),
         FeedAttentionPacked(),

@@ -17,6 +17,7 @@ from export.precision.budget import Budget
 
 PrecisionName = Literal["fp32", "fp16", "bf16", "fp8", "int8", "int8-static", "int4", "int4-hqq", "int4-kv8"]
 NAMES: tuple[PrecisionName, ...] = get_args(PrecisionName)
+PrefillName = Literal["int8"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,7 @@ class Precision:
         calibrated: whether its passes read what graphs compute from real inputs.
         tasks: what it is for; every task if none is named.
         reworded: tasks whose example may rightly be answered otherwise: the canary asks, and compares nothing.
+        prefill: the precisions in which prompts may be read over the same caches, faster.
     """
 
     name: PrecisionName
@@ -51,6 +53,7 @@ class Precision:
     calibrated: bool = False
     tasks: frozenset[str] = frozenset()
     reworded: frozenset[str] = frozenset()
+    prefill: tuple[PrefillName, ...] = ()
 
     @property
     def ort_cpu(self) -> bool:
@@ -176,6 +179,7 @@ _EVERY = (
         tasks=_WRITERS,
         reworded=_WRITERS,
         bytes_per_weight=0.5,
+        prefill=("int8",),
         runtimes=("onnxruntime",),
         budget=Budget(
             drift=0.3,
@@ -194,6 +198,7 @@ _EVERY = (
         tasks=_WRITERS,
         reworded=_WRITERS,
         bytes_per_weight=0.5,
+        prefill=("int8",),
         runtimes=("onnxruntime",),
         budget=Budget(
             drift=0.3,
@@ -213,6 +218,7 @@ _EVERY = (
         tasks=_WRITERS,
         reworded=_WRITERS,
         bytes_per_weight=0.5,
+        prefill=("int8",),
         runtimes=("onnxruntime",),
         budget=Budget(
             drift=0.3,
@@ -252,6 +258,22 @@ def require_calibrated(precision: Precision, calibration: Path | None) -> None:
     if calibration is not None and not precision.calibrated:
         users = ", ".join(one.name for one in PRECISIONS.values() if one.calibrated)
         raise ConfigError(f"a precision that is calibrated: {users}", precision.name, "leave --calibration out")
+
+
+def require_prefill(precision: Precision, prefill: str) -> None:
+    """Refuse a precision in which another's prompts are not read.
+
+    Raises:
+        ConfigError: it is no such one.
+    """
+    if prefill not in precision.prefill:
+        users = ", ".join(one.name for one in PRECISIONS.values() if prefill in one.prefill)
+        expected = (
+            f"one of {', '.join(precision.prefill)} to read prompts in"
+            if precision.prefill
+            else (f"a precision whose prompts are read in another: {users or 'int4'}")
+        )
+        raise ConfigError(expected, f"--prefill {prefill} beside {precision.name}", "leave --prefill out")
 
 
 def require_task(precision: Precision, task: str) -> None:

@@ -10,12 +10,14 @@ to the checkpoint's parameters stays whole.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 import onnx_ir as ir
 
 from attendant.errors import InputError
 from attendant.manifest import Lowered
 from attendant.signature import GraphSignature
+from attendant.tensor_names import PREFILL
 from export.graph.exported_graph import ExportedGraph, Origins, require_signature, require_standard
 from export.graph.rewrite import Rewrite, Rewrites
 from export.passes.lowering import LOWERINGS, lower_graph
@@ -140,6 +142,7 @@ def rewrite_graphs(
     graphs: Sequence[ExportedGraph],
     samples: Path | None = None,
     kept: Mapping[str, Kept] | None = None,
+    prefill: Precision | None = None,
 ) -> list[ExportedGraph]:
     """Rewrite the graphs of an artefact in a precision, in place.
 
@@ -150,14 +153,16 @@ def rewrite_graphs(
         graphs: all of them.
         samples: as :func:`export.precision.calibration.samples.samples_for` takes them.
         kept: graph → which of its weights the checkpoint holds in integers.
+        prefill: of the graph that reads prompts, which rounds what it caches as the decoder does.
 
     Raises:
         ExportError: a pass missed a place, or left a graph that is not of the standard.
         InputError: no graph holds anything that the precision applies to.
     """
     signatures = signatures_in(precision, (graph.signature for graph in graphs))
+    reads_prompts = [prefill is not None and graph.name == PREFILL for graph in graphs]
     chosen = [
-        PASSES[precision.name](
+        PASSES[prefill.name if apart and prefill else precision.name](
             PassInputs(
                 checkpoint=checkpoint,
                 folder=folder,
@@ -165,13 +170,15 @@ def rewrite_graphs(
                 graph=graph,
                 signature=signature,
                 samples=samples,
-                kept=(kept or {}).get(graph.name, {}),
+                kept={} if apart else (kept or {}).get(graph.name, {}),
             )
         )
-        for graph, signature in zip(graphs, signatures, strict=True)
+        for graph, signature, apart in zip(graphs, signatures, reads_prompts, strict=True)
     ]  # before the first is changed: calibration runs them in float32
     if not any(chosen):
         return list(graphs)
+    rounding = [one for passes in chosen for one in passes if isinstance(one, QuantiseCaches)][:1]
+    chosen = [(*passes, *rounding) if apart else passes for passes, apart in zip(chosen, reads_prompts, strict=True)]
     done = [rewrite_graph(*one) for one in zip(graphs, chosen, signatures, strict=True)]
     results = [result for graph in done for result in graph.passes]
     if not any(result.fired for result in results if DEFINED_BY.get(precision.name, result.name) == result.name):
@@ -186,7 +193,7 @@ def rewrite_graphs(
 
 def weights_only_for_tensorrt(
     precision: Precision, graphs: Sequence[ExportedGraph], kept: Mapping[str, Kept] | None = None
-) -> list[ExportedGraph]:
+) -> dict[str, ExportedGraph]:
     """What TensorRT reads in the place of graphs that multiply integers: weights of integers, all else half precision.
 
     Args:
@@ -195,26 +202,30 @@ def weights_only_for_tensorrt(
         kept: as :func:`rewrite_graphs` takes it.
 
     Returns:
-        As many, caches and memories in half precision; none where the precision's own graphs are read.
+        Graph → its form, caches and memories in half precision; none where the precision's own graphs are read.
 
     Raises:
         ExportError: a pass missed a place, or left a graph that is not of the standard.
     """
     if precision.name not in WEIGHTS_ONLY:
-        return []
+        return {}
+    graphs = [graph for graph in graphs if graph.name != PREFILL]
     signatures = signatures_in(PRECISIONS["fp16"], (graph.signature for graph in graphs))
-    return [
-        rewrite_graph(
+    return {
+        graph.name: rewrite_graph(
             graph.copy(),
             (*WEIGHTS_ONLY[precision.name]((kept or {}).get(graph.name, {})), _lower_precision(_HALF, signature)),
             signature,
         )
         for graph, signature in zip(graphs, signatures, strict=True)
-    ]
+    }
 
 
 def lower_graphs(
-    graphs: Sequence[ExportedGraph], folder: Path, precision: Precision, sources: Sequence[ExportedGraph] = ()
+    graphs: Sequence[ExportedGraph],
+    folder: Path,
+    precision: Precision,
+    sources: Mapping[str, ExportedGraph] = MappingProxyType({}),
 ) -> list[Lowered]:
     """Write the forms of an artefact's graphs for all targets that run its precision.
 
@@ -228,9 +239,13 @@ def lower_graphs(
         ExportError: a pass left what is within a target's limits.
     """
     targets = tuple(LOWERINGS) if precision.ort_cpu else (TENSORRT,)
-    others = [{TENSORRT: source} for source in sources] or [{} for _ in graphs]
-    pairs = zip(graphs, others, strict=True)
-    return [one for graph, source in pairs for one in lower_graph(graph, folder, targets, source)]
+    found = []
+    for graph in graphs:
+        source = {TENSORRT: sources[graph.name]} if graph.name in sources else {}
+        found += lower_graph(
+            graph, folder, [one for one in targets if one != TENSORRT or graph.name != PREFILL], source
+        )
+    return found
 
 
 def rewrite_graph(graph: ExportedGraph, passes: Sequence[Rewrite], signature: GraphSignature) -> ExportedGraph:

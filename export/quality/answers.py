@@ -1,7 +1,8 @@
 """What the graphs of one side answer: values step by step, greedy texts, and how many answers are right.
 
 A decoder is fed the right tokens (teacher forcing), first its prompt at once and then single steps, as it is served;
-the reference, whose steps and whole are proved equal by the parity check, takes all of them at once.
+where another graph reads prompts, the decoder goes on from what that has cached. The reference, whose steps and whole
+are proved equal by the parity check, takes all of them at once.
 
 Legend: N questions, B rows, T target positions, V vocabulary.
 """
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from attendant.tensor_names import LOGITS
+from attendant.tensor_names import LOGITS, PREFILL
 from export.quality.agreement import log_softmax
 from export.quality.questions import EvaluationSet
 from serving.runtime.base import Array, Buffer, Runner
@@ -114,6 +115,8 @@ def force_decode(graphs: Graphs, batch: EvaluationSet, at_once: bool) -> Array:
     for size in sizes:
         new_BT = np.ascontiguousarray(tokens_BT[:, begin : begin + size])
         parts.append(decoder.step(new_BT, np.full(batch.count, begin))[LOGITS].astype(np.float64))
+        if PREFILL in graphs and begin == 0 and not at_once:
+            _read_prompt(graphs, decoder, new_BT[:, :-1])
         begin += size
     return np.concatenate(parts, axis=1)
 
@@ -122,6 +125,9 @@ def greedy_tokens(graphs: Graphs, batch: EvaluationSet) -> Array:
     """The most probable next token behind the prompt, again and again: int64 ``[B, T]``, as many as targets have."""
     targets_BT, decoder = _targets(batch), _decoder(graphs, batch)
     new_BT, begin, answer = np.ascontiguousarray(targets_BT[:, : batch.prompt]), 0, []
+    if PREFILL in graphs and batch.prompt > 1:
+        _read_prompt(graphs, decoder, new_BT[:, :-1])
+        new_BT, begin = new_BT[:, -1:], batch.prompt - 1
     for _ in range(batch.prompt, targets_BT.shape[1]):
         last = np.full((batch.count, 1), new_BT.shape[1] - 1)
         logits_BLV = decoder.step(new_BT, np.full(batch.count, begin), last)[LOGITS]
@@ -129,6 +135,12 @@ def greedy_tokens(graphs: Graphs, batch: EvaluationSet) -> Array:
         new_BT = logits_BLV[:, -1:].argmax(-1)
         answer.append(new_BT)
     return np.concatenate(answer, axis=1)
+
+
+def _read_prompt(graphs: Graphs, decoder: CachedDecoder, tokens_BT: Array) -> None:
+    if tokens_BT.size:
+        start_B = np.zeros(len(tokens_BT), dtype=np.int64)
+        CachedDecoder.over(graphs[PREFILL], decoder.caches, {}).step(np.ascontiguousarray(tokens_BT), start_B)
 
 
 def _count_next_tokens(graphs: Graphs, questions: EvaluationSet) -> Accuracy:

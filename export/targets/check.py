@@ -59,7 +59,7 @@ def validate_for_target(folder: Path, target_name: str) -> tuple[RuntimeTarget, 
     target = target_named(target_name)
     manifest = Manifest.read_onnx(folder)
     checks = []
-    for name in (signature.name for signature in manifest.graphs):
+    for name in (signature.name for signature in manifest.graphs_for(target.form)):
         path = folder / manifest.file_for(name, target.form)
         with guarded(f"an ONNX graph at {path}"):
             checks += validate(Graph(path, manifest.signature_for(name, target.form)), target)

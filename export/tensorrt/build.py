@@ -66,7 +66,7 @@ def build_engines(
     manifest = Manifest.read(folder)
     manifest.verify(folder)
     _require_float8(manifest, platform, config)
-    signatures = [manifest.graph(name) for name in graphs] or list(manifest.graphs)
+    signatures = [manifest.graph(name) for name in graphs] or list(manifest.graphs_for(TENSORRT))
     command = command_of(folder, out, graphs, config)
     current = _current(out, manifest, platform, command)
     if current is not None:

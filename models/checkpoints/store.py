@@ -60,18 +60,23 @@ class Checkpoint:
     def config(self) -> Any:
         return self.model.config
 
-    def graphs(self, explain: bool = False, uint8: bool = False) -> tuple[TaskGraph, ...]:
+    def graphs(self, explain: bool = False, uint8: bool = False, prefill: bool = False) -> tuple[TaskGraph, ...]:
         """The graphs of its task, in the order in which a request passes them.
 
         Args:
             explain: whether those are added that show what it attends to.
             uint8: whether pixels are bytes, which the graphs prepare.
+            prefill: whether one is added that reads prompts alone.
 
         Raises:
-            ConfigError: there is nothing to show, or no image to prepare.
+            ConfigError: there is nothing to show, no image to prepare, or no prompt to read.
         """
-        plain = self.family.graph_builder.build(self.model)
-        every = (*plain, *self.family.graph_builder.explained(self.model)) if explain else plain
+        builder = self.family.graph_builder
+        every = builder.build(self.model)
+        if explain:
+            every = (*every, *builder.explained(self.model))
+        if prefill:
+            every = (*every, builder.prefill(self.model))
         if not uint8:
             return every
         if every[0].signature.inputs[0].name != PIXELS:

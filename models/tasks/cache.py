@@ -12,24 +12,26 @@ from attendant.signature import TensorSpec
 from models.layers.kv_cache import KeysValues
 
 _PARTS = ("key", "value")
+SCORED = "scored"
+"""The input that says which tokens get logits, and its axis."""
 
 NEW_TOKENS = (
     TensorSpec(name="token_ids", dtype="int64", axes=("batch", "steps")),
     TensorSpec(name="start", dtype="int64", axes=("batch",)),
     TensorSpec(name="self_mask", dtype="bool", axes=("batch", 1, "steps", "attended")),
-    TensorSpec(name="scored", dtype="int64", axes=("batch", "scored")),
+    TensorSpec(name=SCORED, dtype="int64", axes=("batch", SCORED)),
 )
 """What moves on from step to step: tokens, where they go, what they see, and which of them get logits."""
 
 
 def largest(capacity: int) -> dict[str, int]:
     """The largest size of each varying axis of :data:`NEW_TOKENS`, for a cache of that capacity."""
-    return {"steps": capacity, "attended": capacity, "scored": capacity}
+    return {"steps": capacity, "attended": capacity, SCORED: capacity}
 
 
 def below(vocabulary_size: int) -> dict[str, int]:
     """What the integers among :data:`NEW_TOKENS` are below; of any number of tokens, the first can be scored."""
-    return {"token_ids": vocabulary_size, "scored": 1}
+    return {"token_ids": vocabulary_size, SCORED: 1}
 
 
 def stems(kind: str, layers: int) -> list[str]:

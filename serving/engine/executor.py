@@ -30,9 +30,15 @@ SCORED_VALUES = 1 << 21
 """Logits of a prompt's own tokens in a step: about 20 ms to turn into log-probabilities, as every request waits."""
 
 
+_UNSCORED: Array = np.empty((0, 0), dtype=np.float32)
+
+
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """What a run returned for one row: logits ``[T, V]``, and the alignment ``[S]`` of its first token if shown."""
+    """What a run returned for one row: logits ``[T, V]``, and the alignment ``[S]`` of its first token if shown.
+
+    A graph that reads prompts alone returns no logits.
+    """
 
     logits: Array
     alignment: Array | None = None
@@ -72,7 +78,8 @@ class Executor:
             budget = 0 if scores_prompt else budget - width * len(batch)
             counts = [min(sequence.num_prefill, width) for sequence in batch]
             scored_BL = np.arange(width)[None] if scores_prompt else np.array(counts)[:, None] - 1
-            results = self._run(batch, width, scored_BL, self._model.decoder)
+            apart = None if scores_prompt else self._model.prefill
+            results = self._run(batch, width, scored_BL, apart or self._model.decoder)
             for sequence, count in zip(batch, counts, strict=True):
                 sequence.cached += count  # of all, before any of them moves
             for sequence, scored in zip(batch, results, strict=True):
@@ -105,7 +112,9 @@ class Executor:
             return
         if sequence.request.scores_prompt:
             scored = _score_prompt(sequence, scored)
-        if sequence.num_pending <= 1 and self._prefixes is not None:  # one: its logits are left to the next step
+        # One: its logits are left to the next step. What a run caches that scores a prompt, no other prompt's would.
+        others_alike = self._model.prefill is None or not sequence.request.scores_prompt
+        if sequence.num_pending <= 1 and others_alike and self._prefixes is not None:
             read = partial(self._cache.cached, sequence.row)
             self._prefixes.store(sequence.tokens[: sequence.cached], read)
         if not sequence.num_pending:
@@ -210,7 +219,7 @@ class Executor:
             if sequence.request.options.explain:  # no guesses of its own, but a neighbour's may widen the step
                 position = int(scored_BL[row, 0])
                 alignment = alignment_of(shown, row, position, length, int(start_B[row]) + position)
-            results.append(Scored(shown[LOGITS][row], alignment))
+            results.append(Scored(shown[LOGITS][row] if LOGITS in shown else _UNSCORED, alignment))
         return results
 
     def _sweep(self, batch: list[Sequence]) -> None:

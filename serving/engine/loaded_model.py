@@ -15,6 +15,7 @@ class LoadedModel:
 
     Attributes:
         decoder: new tokens and caches → logits.
+        prefill: the new tokens of prompts and the same caches → these alone; none where the decoder reads prompts.
         encoder: source → what the decoder needs of it, if there is a source.
         aligning: loads the decoder that shows how it reads the source, if there is one.
         tokenizer: text ↔ tokens.
@@ -23,6 +24,7 @@ class LoadedModel:
     """
 
     decoder: Runner
+    prefill: Runner | None = None
     encoder: Runner | None = None
     aligning: Callable[[], Runner] | None = None
     tokenizer: TextTokenizer

@@ -145,6 +145,7 @@ class Sequence:
         row: of the KV cache.
         cached: how many of the tokens the cache holds.
         drafts: tokens guessed for the next step.
+        leaves_last: whether the prompt's last token is left to a step: one shows what it attends to, or scores it.
         logits: of the latest step, of a beam, ``[1, V]``.
         is_over: whether its answer is complete.
     """
@@ -159,6 +160,7 @@ class Sequence:
     row: int = -1
     cached: int = 0
     drafts: list[int] = field(default_factory=list)
+    leaves_last: bool = False
     logits: Array | None = None
     is_over: bool = False
 
@@ -169,8 +171,8 @@ class Sequence:
 
     @property
     def num_prefill(self) -> int:
-        """How many of them a prefill reads; of a prompt whose answer is explained, not the last: a step shows that."""
-        return self.num_pending - (self.request.options.explain and self.num_pending > 1)
+        """How many of them a prefill reads."""
+        return self.num_pending - (self.leaves_last and self.num_pending > 1)
 
     @property
     def output_length(self) -> int:
@@ -245,6 +247,7 @@ def create_sequence(request: Request, candidate: int, tokens: list[int], model: 
         builder=OutputBuilder(model.tokenizer, options, candidate),
         ends=rules.end | frozenset(options.stop_token_ids),
         lookup=Lookup(tokens) if options.num_speculative_tokens else None,
+        leaves_last=options.explain or (model.prefill is not None and not request.scores_prompt),
     )
 
 

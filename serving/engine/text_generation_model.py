@@ -14,7 +14,7 @@ from attendant.no_tokenizer import NoTokenizer, no_text
 from attendant.parameters import Device, Runtime
 from attendant.sampling_params import SamplingParams
 from attendant.sampling_tensors import Tensors, prompt_from_tensors
-from attendant.tensor_names import INPUT_IDS, PIXELS, TEXT_INPUT
+from attendant.tensor_names import INPUT_IDS, PIXELS, PREFILL, TEXT_INPUT
 from attendant.tokenization import has_tokenizer, load_tokenizer
 from attendant.tokenizer import RenderedText, SpecialText, TextTokenizer
 from serving.engine.classifier import require_finite
@@ -70,6 +70,7 @@ class TextGenerationModel:
         rules = TokenRules.of(self.details)
         self.loaded = LoadedModel(
             decoder=self.runners["decoder"],
+            prefill=self.runners.get(PREFILL),
             encoder=self.runners.get("encoder"),
             aligning=None if self._aligning is None else partial(self.runners.__getitem__, self._aligning),
             tokenizer=self.tokenizer,

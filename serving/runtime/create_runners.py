@@ -10,7 +10,7 @@ ONNX Runtime whatever is asked. A graph whose engine lies in the artefact runs o
 asked for. Artefacts of ``export torch`` run on torch, and on nothing else.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -37,17 +37,24 @@ class Runners(dict[str, Runner]):
     The graph ``explained`` is loaded when it is first requested, and not before: then its files are verified again.
     """
 
-    def __init__(self, folder: Path, manifest: Manifest, load: Callable[[GraphSignature], Runner]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        manifest: Manifest,
+        load: Callable[[GraphSignature], Runner],
+        graphs: Iterable[GraphSignature] | None = None,
+    ) -> None:
         """Load the others.
 
         Args:
             folder: the artefact.
             manifest: its own.
             load: one graph.
+            graphs: all of its own, if not given.
         """
         super().__init__()
         self._folder, self._manifest, self._load = folder, manifest, load
-        for signature in manifest.graphs:
+        for signature in manifest.graphs if graphs is None else graphs:
             if signature.name != EXPLAINED:
                 self[signature.name] = self._load(signature)
 
@@ -92,9 +99,10 @@ def create_runners(
             raise MachineError(f"the package torch, for {manifest.name!r}", str(error), remedy) from error
         return Runners(folder, manifest, TorchGraphs(folder, manifest, threads, device).runner)
     load: Callable[[GraphSignature], Runner] = partial(_runner, folder, manifest, threads, runtime)
-    if described is not None:
-        load = _engine_loader(manifest, Engines(folder, manifest, described), load)
-    return Runners(folder, manifest, load)
+    if described is None:
+        return Runners(folder, manifest, load)
+    load = _engine_loader(manifest, Engines(folder, manifest, described), load)
+    return Runners(folder, manifest, load, manifest.graphs_for("tensorrt"))
 
 
 def engines_for(folder: Path, runtime: Runtime) -> EngineManifest | None:

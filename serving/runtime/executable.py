@@ -33,7 +33,7 @@ def require_executable(
         remedy = f"leave --device out, or make another with `attendant export torch {manifest.name}`"
         raise ConfigError(f"an artefact of `export torch` for device {device}", f"ONNX graphs: {manifest.name}", remedy)
     built = {engine.graph for engine in engines.engines} if engines is not None else set()
-    graphs = [graph for graph in manifest.graphs if graph.name not in built]
+    graphs = [graph for graph in manifest.graphs_for("tensorrt") if graph.name not in built]
     if "onnxruntime" in manifest.runtimes or not graphs:
         return
     cached = [graph.name for graph in graphs if graph.aliases]

@@ -19,6 +19,7 @@ import onnx_ir as ir
 from onnx_ir.tape import Tape
 
 from export.graph.rewrite import Rewrite, RewriteResult
+from export.passes.match.cache_rounding import NOT_SYMMETRIC, rounding_before
 from export.passes.match.head_layout import HEADS_INSIDE, exchanges_heads, flatten_heads, producer
 from export.passes.match.products import replace_value
 
@@ -91,13 +92,17 @@ def _lower(tape: Tape, graph: ir.Graph, node: ir.Node, lengths: tuple[ir.Value, 
     found: dict[str, int | float | str] = {"num_heads": heads, "kv_num_heads": groups}
     scale = node.attributes.get_float("scale", None)
     attributes = found | {"local_window_size": _window(node)} | ({} if scale is None else {"scale": scale})
-    new = [_find_rounding(update) for update in updates]
-    steps = [step for _, step in new if step is not None]
+    roundings = [rounding_before(update) for update in updates]
+    for one in roundings:
+        _expect(one is None or one.symmetric, NOT_SYMMETRIC)
+    pairs = zip(updates, roundings, strict=True)
+    new = [_present(update.inputs[1]) if one is None else one.numbers for update, one in pairs]
+    steps = [one.scale for one in roundings if one is not None]
     _expect(len(steps) in (0, 2), "of keys and values, only one is rounded")
     attended, *present = tape.op_multi_out(
         "GroupQueryAttention",
         [
-            *(flatten_heads(tape, value) for value in (queries, *(value for value, _ in new))),
+            *(flatten_heads(tape, value) for value in (queries, *new)),
             *caches,
             *lengths,
             *([*[None] * _BEFORE_SCALES, *steps] if steps else []),
@@ -106,7 +111,7 @@ def _lower(tape: Tape, graph: ir.Graph, node: ir.Node, lengths: tuple[ir.Value, 
         domain=DOMAIN,
         num_outputs=3,
     )
-    for update, value, (_, step) in zip(updates, present, new, strict=True):
+    for update, value, step in zip(updates, present, steps or (None, None), strict=True):
         if step is not None:  # who else reads the cache, as a graph does that shows its attention, reads numbers again
             restored = tape.op("DequantizeLinear", [value, step])
             restored.shape, restored.type = update.outputs[0].shape, update.outputs[0].type
@@ -123,20 +128,6 @@ def _lower(tape: Tape, graph: ir.Graph, node: ir.Node, lengths: tuple[ir.Value, 
     if any(not _find_joins(user) for user in heads_BHTD.consumers()):
         split = tape.op("Reshape", [attended, tape.op("Constant", [], {"value_ints": [0, 0, heads, size]})])
         heads_BHTD.replace_all_uses_with(tape.op("Transpose", [split], {"perm": HEADS_INSIDE}))
-
-
-def _find_rounding(update: ir.Node) -> tuple[ir.Value, ir.Value | None]:
-    # what is cached, before it is rounded, and the scale of that
-    restored = producer(update.inputs[1], "DequantizeLinear")
-    integers = None if restored is None else producer(restored.inputs[0], "QuantizeLinear")
-    if restored is None or integers is None:
-        return _present(update.inputs[1]), None
-    scale, zero = _present(integers.inputs[1]), _present(integers.inputs[2])
-    same = list(restored.inputs[1:]) == [scale, zero]
-    one = scale.const_value is not None and scale.const_value.size == 1
-    symmetric = zero.dtype == ir.DataType.INT8 and zero.const_value is not None and not zero.const_value.numpy().any()
-    _expect(same and one and symmetric, "what it caches is rounded by more than one scale, or not around 0")
-    return _present(integers.inputs[0]), scale
 
 
 def _window(node: ir.Node) -> int:

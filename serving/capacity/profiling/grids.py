@@ -10,12 +10,14 @@ from itertools import pairwise
 
 import numpy as np
 
+from attendant.tensor_names import PREFILL
 from serving.capacity.profiling.inputs import longest_input, request_of_length
 from serving.capacity.profiling.timing import Call, measure_medians
 from serving.capacity.table import Axis, TimeTable
 from serving.engine.kv_cache import KVCache
 from serving.engine.scheduler import encode_sources
 from serving.engine.text_generation_model import TextGenerationModel
+from serving.runtime.base import Runner
 
 Run = Callable[[int, int], object]
 """Of a size and a length."""
@@ -75,12 +77,13 @@ class Grids:
     def _read(self, positions: int, attended: int) -> None:
         rows = min(max(1, positions // attended), self._slots.count)
         width = -(-positions // rows)
-        self._step(rows, width, max(0, min(attended - width, (self.capacity or 0) - width)))
+        prefill = self._model.runners.get(PREFILL)
+        self._step(rows, width, max(0, min(attended - width, (self.capacity or 0) - width)), prefill)
 
-    def _step(self, rows: int, width: int, start: int) -> None:
+    def _step(self, rows: int, width: int, start: int, runner: Runner | None = None) -> None:
         tokens_BT = np.zeros((rows, width), dtype=np.int64)
         start_B, scored_B1 = np.full(rows, start), np.full((rows, 1), width - 1)
-        self._slots.decoder(0, rows).step(tokens_BT, start_B, scored_B1)
+        self._slots.decoder(0, rows, runner).step(tokens_BT, start_B, scored_B1)
 
     def _encode(self, rows: int, length: int) -> None:
         assert self._encoder is not None
