@@ -7,6 +7,7 @@ import asyncio
 import logging
 import socket
 import ssl
+from asyncio import constants, sslproto
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -19,6 +20,11 @@ BACKLOG = 256
 """Connections that wait in the kernel. A client whose connection finds no room there tries again after a second."""
 RETRY_S = 1.0
 """Pause after a connection that could not be accepted, and between two lines of the log that say so."""
+READ_AT_ONCE = 1 << 12
+"""Bytes of TLS that are taken from a connection in one turn of the event loop, instead of asyncio's 256 KiB: some 150
+updates of its keys, of 20 µs each, which anybody may send and nothing else bounds."""
+KEPT_UNREAD_KIB = 16
+"""That are kept, instead of its 256, while the gateway reads nothing of it; they are then taken in one turn."""
 _LOG = logging.getLogger("attendant.gateway")
 
 
@@ -43,6 +49,8 @@ class Acceptor:
         self._loop = asyncio.get_running_loop()
         self._tls: dict[str, Any] = {}
         if context is not None:
+            sslproto.SSLProtocol.max_size = READ_AT_ONCE  # asyncio has no other way
+            constants.FLOW_CONTROL_HIGH_WATER_SSL_READ = KEPT_UNREAD_KIB  # type: ignore[misc]
             bound_s = connections.HANDSHAKE_S
             self._tls = {"ssl": context, "ssl_handshake_timeout": bound_s, "ssl_shutdown_timeout": bound_s}
         self._arriving: dict[BoundedProtocol, asyncio.Task[None]] = {}

@@ -88,6 +88,13 @@ class BoundedProtocol(H11Protocol):
             self.waits_since_s, self._is_idle = self.loop.time(), False
         super().data_received(data)
 
+    def send_400_response(self, msg: str) -> None:
+        """Say that this is no request; where it was answered early, only the connection's end is left to say so."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
+
     def on_response_complete(self) -> None:
         """Wait for the next request."""
         self.waits_since_s = self.loop.time()

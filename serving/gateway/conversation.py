@@ -11,6 +11,7 @@ from attendant.errors import InputError
 from attendant.sampling_params import SamplingParams
 from clients.answer import Delta
 from clients.generate import Generator
+from clients.served_model import ServedModel
 from serving.gateway.answers import TokenUsage, count_tokens
 from serving.gateway.chat_templates import CHAT_TEMPLATE, TOOL_CALLS_ID
 from serving.gateway.gateway import Gateway
@@ -30,12 +31,12 @@ class Conversation:
     Attributes:
         deltas: of the answers.
         usage: of the request.
-        tools: that answers may call, if any.
+        tools: that answers may call, if any, in the format of the model that answers; known once deltas come.
     """
 
     deltas: AsyncGenerator[Delta, None]
     usage: TokenUsage
-    tools: Tools | None
+    tools: Tools | None = None
 
     def parser(self) -> ToolParser | None:
         """What reads one of its answers, where it may call tools."""
@@ -60,8 +61,7 @@ async def converse(request: Request, body: ChatRequest) -> Conversation:
     """
     gateway = Gateway.of(request)
     usage = gateway.usage(request, body.model, body.messages)
-    tools = await _tools_of(gateway, body)
-    options = gateway.limit_time(_options(body, tools, body.counts_usage or gateway.counts_prompts(request)))
+    options = gateway.limit_time(_options(body, body.counts_usage or gateway.counts_prompts(request)))
     if not body.stream:
         await gateway.require_bounded(body.model, [], options, LOGPROB_VALUES)
     messages = [message.plain() for message in body.messages]
@@ -70,12 +70,16 @@ async def converse(request: Request, body: ChatRequest) -> Conversation:
     await gateway.reserve_tokens(request, body.model, [text], options)
 
     async def ask(model: Generator) -> AsyncGenerator[Delta, None]:
+        # Of what the server that is asked has now: another may have another version of the model.
+        tools = conversation.tools = _tools_of(model.model, body)
         prompt = await gateway.templates.render(model.model, messages, told)
-        async for delta in model.chat(prompt + (tools.prompt_end if tools else ""), options):
+        held = options if tools is None else replace(options, grammar=tools.grammar())
+        async for delta in model.chat(prompt + (tools.prompt_end if tools else ""), held):
             yield delta
 
     deltas = count_tokens(gateway.stream(Generator, body.model, ask), usage, text)
-    return Conversation(deltas=deltas, usage=usage, tools=tools)
+    conversation = Conversation(deltas=deltas, usage=usage)
+    return conversation
 
 
 def _said(message: dict[str, Any]) -> str:
@@ -85,11 +89,9 @@ def _said(message: dict[str, Any]) -> str:
     return "".join(others)
 
 
-async def _tools_of(gateway: Gateway, body: ChatRequest) -> Tools | None:
-    if not (chosen := body.chosen_tools()):
-        return None
-    served = (await gateway.pool.models()).get(body.model)
-    if served is None or not (template := str(served.parameters.get(CHAT_TEMPLATE, ""))):  # which its stream says
+def _tools_of(served: ServedModel, body: ChatRequest) -> Tools | None:
+    chosen, template = body.chosen_tools(), str(served.parameters.get(CHAT_TEMPLATE, ""))
+    if not chosen or not template:  # which rendering says
         return None
     return Tools(
         schemas={tool.function.name: tool.function.parameters or {"type": "object"} for tool in chosen},
@@ -100,15 +102,13 @@ async def _tools_of(gateway: Gateway, body: ChatRequest) -> Tools | None:
     )
 
 
-def _options(body: ChatRequest, tools: Tools | None, counts: bool) -> SamplingParams:
+def _options(body: ChatRequest, counts: bool) -> SamplingParams:
     options = body.sampling_params(
         counts,
         max_tokens=body.max_completion_tokens or body.max_tokens,
         logprobs=bool(body.logprobs),
         top_logprobs=body.top_logprobs or 0,
     )
-    if tools is None:
-        return options
-    if options.structure is not None:
+    if body.chosen_tools() and options.structure is not None:
         raise InputError("tools, or a form of the answer", "both", "leave one of them out", param="tools")
-    return replace(options, grammar=tools.grammar())
+    return options

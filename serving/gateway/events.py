@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.types import Send
 
-from attendant.errors import CancelledError
+from attendant.errors import CancelledError, UnreachableError
 from serving.gateway.errors import body_of
 
 HEADERS_AFTER_S = 1.0
@@ -142,6 +142,9 @@ async def _read(
             one = await anext(events, None)
     except Exception as error:
         outbox.put(event(body_of(error, path)[1]))
+    except asyncio.CancelledError:  # of its call, by gRPC: where the reading is ended, nobody reads what is put
+        outbox.put(event(body_of(UnreachableError("the rest of the answer", "no connection", "ask again"), path)[1]))
+        raise
     finally:
         await _close(events, first)
         outbox.put(DONE)

@@ -29,11 +29,34 @@ def serve_templates(descriptor: int) -> None:
 
 
 def _render(template: str, variables: dict[str, Any], most_bytes: int, control_tokens: Sequence[str]) -> dict[str, str]:
+    tokens = _any_of(tuple(control_tokens))
+    found = _find_control_token(variables, tokens) or _try_rendering(template, variables, most_bytes)
+    if "fault" not in found or not any(message.get("tool_calls") for message in variables["messages"]):
+        return found
+    variables = {**variables, "messages": [_with_text_arguments(message) for message in variables["messages"]]}
+    again = _find_control_token(variables, tokens) or _try_rendering(template, variables, most_bytes)
+    return {"error": found["fault"]} if "fault" in again else again  # without calls it may well work
+
+
+def _with_text_arguments(message: dict[str, Any]) -> dict[str, Any]:
+    # As OpenAI's API has them, and templates of DeepSeek-R1 read them; to most templates they are objects.
+    calls = [
+        {**call, "function": {**call["function"], "arguments": json.dumps(call["function"]["arguments"])}}
+        for call in message.get("tool_calls", ())
+    ]
+    return {**message, "tool_calls": calls} if calls else message
+
+
+def _find_control_token(variables: dict[str, Any], tokens: re.Pattern[str] | None) -> dict[str, str] | None:
     # In a rendered prompt a special token is one wherever it stands: whoever wrote one could speak for another role.
     said = {f"message {number}": message for number, message in enumerate(variables["messages"])}
     for place, value in {**said, "tools": variables["tools"]}.items():
-        if found := _find_token(value, _any_of(tuple(control_tokens))):
+        if found := _find_token(value, tokens):
             return {"control_token": found, "place": place}
+    return None
+
+
+def _try_rendering(template: str, variables: dict[str, Any], most_bytes: int) -> dict[str, str]:
     try:
         prompt = _compile_template(template).render(**variables)
         size = len(prompt.encode())

@@ -32,14 +32,12 @@ def top_k(k: int, logits_C: Array) -> Array:
 def top_p(mass: float, logits_C: Array) -> Array:
     """The most probable tokens that together have this probability, the one that reaches it included."""
     p_C = softmax(logits_C)
-    likely = np.flatnonzero(p_C >= (1 - mass) / p_C.size)  # the others have less than 1 − mass together: none is kept
-    rising = likely[logits_C[likely].argsort(kind="stable")]
-    p_rising = p_C[rising]
-    p_C[rising] = 0
-    kept = rising[p_C.sum() + p_rising.cumsum() > 1 - mass]
-    kept_C = np.zeros(p_C.size, dtype=bool)
-    kept_C[kept] = True
-    kept_C[rising[-1]] = True
+    likely = p_C >= (1 - mass) / p_C.size  # the others have less than 1 − mass together: none is kept
+    last = crossing(logits_C[likely], p_C[likely], 1 - mass - p_C[~likely].sum())
+    kept_C, equal = np.asarray(logits_C > last), np.flatnonzero(logits_C == last)
+    below = p_C[logits_C < last].sum()
+    kept_C[equal[below + p_C[equal].cumsum() > 1 - mass]] = True
+    kept_C[equal[-1]] = True
     return kept_C
 
 
@@ -51,13 +49,11 @@ def min_p(share: float, logits_C: Array) -> Array:
 
 def typical_p(mass: float, logits_C: Array) -> Array:
     """The tokens whose surprise is closest to the expected one, of this probability together."""
-    p_C, log_p_C = softmax(logits_C), log_softmax(logits_C)
-    possible = np.flatnonzero(p_C)
-    expected = -(p_C[possible] * log_p_C[possible]).sum()
+    log_p_C = log_softmax(logits_C)
+    p_C = np.exp(log_p_C)
+    expected = -(p_C * np.where(p_C > 0, log_p_C, 0)).sum()
     distance_C = np.abs(-log_p_C - expected)
-    closest_C = distance_C.argsort(kind="stable")
-    last = min(int((p_C[closest_C].cumsum() < mass).sum()), p_C.size - 1)
-    return np.asarray(distance_C <= distance_C[closest_C[last]])
+    return np.asarray(distance_C <= crossing(distance_C, p_C, np.nextafter(mass, 0)))
 
 
 def create_filters(options: SamplingParams) -> tuple[Filter, ...]:
@@ -88,6 +84,30 @@ def kth_largest(values_C: Array, k: int) -> float:
     return float(np.partition(values_C, at)[at])
 
 
+def crossing(keys_C: Array, weights_C: Array, mass: float) -> float:
+    """The least key such that the keys up to it weigh more than a mass; the largest with a weight, if all do not.
+
+    By histograms, of finer and finer bins: to sort a large vocabulary would hold up every other request.
+    """
+    heavy, below = weights_C > 0, 0.0
+    keys_C, weights_C = keys_C[heavy], weights_C[heavy]
+    for _ in range(_HISTOGRAMS):
+        low, high = float(keys_C.min()), float(keys_C.max())
+        if keys_C.size <= _SORTED or not np.finfo(float).tiny < high - low < np.inf:
+            break
+        bins_C = ((keys_C - low) * ((_BINS - 1) / (high - low))).astype(np.int32)
+        cumulative = below + np.bincount(bins_C, weights_C, _BINS).cumsum()
+        crossed = int(cumulative.searchsorted(mass, side="right"))
+        if crossed == _BINS:
+            return high
+        below = float(cumulative[crossed - 1]) if crossed else below
+        inside = bins_C == crossed
+        keys_C, weights_C = keys_C[inside], weights_C[inside]
+    rising = keys_C.argsort(kind="stable")
+    place = int((below + weights_C[rising].cumsum() <= mass).sum())
+    return float(keys_C[rising[min(place, rising.size - 1)]])
+
+
 def softmax(logits_C: Array) -> Array:
     p_C = np.asarray(logits_C - logits_C.max())
     np.exp(p_C, out=p_C)
@@ -101,6 +121,7 @@ def log_softmax(logits_C: Array) -> Array:
     return log_p_C
 
 
+_HISTOGRAMS, _BINS, _SORTED = 4, 4096, 1024  # of so few keys, a sort is as fast
 _BLOCK = 512  # weights that are summed at once
 
 

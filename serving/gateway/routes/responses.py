@@ -45,13 +45,13 @@ async def respond(request: Request, body: ResponseRequest) -> Response:
 
 
 async def _events(head: dict[str, Any], conversation: Conversation) -> AsyncGenerator[bytes, None]:
-    items, reason, parser, is_new = _ItemEvents(), "", conversation.parser(), True
+    items, reason, parser, is_new = _ItemEvents(), "", None, True
     async with aclosing(conversation.deltas) as deltas:
         async for delta in deltas:
             if is_new:
                 begun = {**head, "status": "in_progress", "output": [], "usage": None, "incomplete_details": None}
                 yield items.say("created", response=begun) + items.say("in_progress", response=begun)
-                is_new = False
+                parser, is_new = conversation.parser(), False
             reason = delta.finish_reason
             if said := b"".join(items.add(part) for part in parse_delta(parser, delta) if part):
                 yield said

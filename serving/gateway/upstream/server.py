@@ -57,7 +57,6 @@ class Upstream:
     Attributes:
         address: of its gRPC endpoint.
         client: asks it.
-        in_flight: requests under way.
         models: name → what it says of those that it serves, as far as it was asked.
         verdicts: name → what its last canary found.
     """
@@ -67,8 +66,8 @@ class Upstream:
         self.address, self._timeout_s, self._tls = address, timeout_s, tls or Tls()
         self._versions = self._refused = file_versions(self._tls.files)
         self.client = self._connect()
-        self._former: TritonClient | None = None
-        self.in_flight = 0
+        self._former: list[tuple[TritonClient, frozenset[object]]] = []  # and the requests that may use it
+        self._requests = set[object]()
         self.models: dict[str, ServedModel] = {}
         self._outdated = set[str]()
         self.verdicts: dict[str, CanaryResult] = {}
@@ -77,6 +76,11 @@ class Upstream:
         self._told_in_s = deque[float](maxlen=3)  # how long it took of late to say what a model is
         self._asking = dict[str, tuple[float, asyncio.Future[ServedModel]]]()
         self._breakers: dict[str, CircuitBreaker] = {}
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests are under way."""
+        return len(self._requests)
 
     async def model(self, name: str) -> ServedModel:
         """What it says of a model, which is asked once.
@@ -146,8 +150,8 @@ class Upstream:
         Raises:
             pybreaker.CircuitBreakerError: it is.
         """
-        self.in_flight += 1
-        began_s = time.monotonic()
+        began_s, one = time.monotonic(), object()
+        self._requests.add(one)
         try:
             if by_breaker:
                 with self._breaker(model).calling():
@@ -168,7 +172,7 @@ class Upstream:
             self.eject(model)
             raise
         finally:
-            self.in_flight -= 1
+            self._requests.discard(one)
 
     def is_ejected(self, model: str) -> bool:
         breaker = self._breakers.get(model)
@@ -183,9 +187,10 @@ class Upstream:
 
     async def probe(self) -> None:
         """Read anew which models it serves, and send each its canary."""
+        await self._end_former()  # first: what was replaced now may still be asked for a moment
         await self._renew_client()
         if self.client.late_calls >= MOST_LATE_CALLS:
-            await self._replace_client(self._connect())
+            self._replace_client(self._connect())
         try:
             self.models = await self._in_time(self._read_models(), lambda: (self._described, self._answers()))
         except AttendantError as error:
@@ -203,9 +208,8 @@ class Upstream:
 
     async def close(self) -> None:
         """End every connection."""
-        for client in (self._former, self.client):
-            if client is not None:
-                await client.__aexit__(None, None, None)
+        for client in (*(former for former, _ in self._former), self.client):
+            await client.__aexit__(None, None, None)
 
     async def _read_models(self) -> dict[str, ServedModel]:
         names, found = await self.client.models(), list[ServedModel | None]()
@@ -250,16 +254,21 @@ class Upstream:
                 await client.__aexit__(None, None, None)
         else:
             self._versions = versions
-            await self._replace_client(client)
+            self._replace_client(client)
 
     def _connect(self) -> TritonClient:
         return TritonClient(self.address, self._timeout_s, tls=self._tls, most_bytes=MOST_BYTES)
 
-    async def _replace_client(self, client: TritonClient) -> None:
-        # Requests under way end on the former connection, which ends with the next replacement.
-        ended, self._former, self.client = self._former, self.client, client
-        if ended is not None:
-            await ended.__aexit__(None, None, None)
+    def _replace_client(self, client: TritonClient) -> None:
+        # Requests under way end on the former connection, which ends once they have.
+        self._former.append((self.client, frozenset(self._requests)))
+        self.client = client
+
+    async def _end_former(self) -> None:
+        ended = [client for client, requests in self._former if not requests & self._requests]
+        self._former = [one for one in self._former if one[0] not in ended]
+        for client in ended:
+            await client.__aexit__(None, None, None)
 
     async def _canary(self, model: ServedModel) -> None:
         try:

@@ -1,5 +1,6 @@
 """Floods of connections before a real gateway that may open few descriptors: it answers, and logs little."""
 
+import asyncio
 import resource
 import signal
 import socket
@@ -7,12 +8,13 @@ import ssl
 import subprocess
 import sys
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import httpx
 import pytest
 
+from serving.gateway.acceptor import READ_AT_ONCE, Acceptor
 from serving.triton.server.ports import free_ports
 from tests.authority import Authority
 from tests.end_to_end.asking import PATIENCE_S
@@ -127,6 +129,48 @@ def test_a_process_without_a_descriptor_left_says_so_once_a_second_and_goes_on(t
         assert not any("Traceback" in line for line in gateway.lines)
         resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE, (256, 256))
         assert gateway.is_alive() and len(waiting) == 20
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize("rest", [b"no number\r\n", b"1\r\na\r\n" * 5000], ids=["garbage", "pieces"])
+def test_a_body_that_is_none_behind_an_early_answer_ends_its_connection_in_silence(tmp_path, rest):
+    with started(tmp_path, 256, 256) as gateway:
+        upload = b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        with gateway.connect(upload) as connection:
+            assert connection.recv(4096).startswith(b"HTTP/1.1 404 ")
+            with suppress(ConnectionError):
+                connection.sendall(rest)
+                while connection.recv(4096):
+                    pass
+        assert gateway.is_alive()
+        assert not any("Traceback" in line for line in gateway.lines), gateway.lines[-1]
+
+
+def test_of_one_connection_little_is_decrypted_in_a_turn(tmp_path):
+    authority, sizes, sent = Authority(tmp_path), [], 100_000
+    issued = authority.issue(HERE)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(issued.cert, issued.key)
+
+    class Reader(asyncio.Protocol):
+        waits, waits_since_s, transport = True, 0.0, None
+
+        def data_received(self, data):
+            sizes.append(len(data))
+
+    async def send():
+        listening = socket.create_server((HERE, 0))
+        acceptor = Acceptor([listening], Reader, context, set())
+        trusting = ssl.create_default_context(cafile=str(authority.ca))
+        _, writer = await asyncio.open_connection(*listening.getsockname(), ssl=trusting)
+        writer.write(b"a" * sent)
+        while sum(sizes) < sent:
+            await asyncio.sleep(0.01)
+        writer.close()
+        acceptor.close()
+
+    asyncio.run(asyncio.wait_for(send(), PATIENCE_S))
+    assert max(sizes) <= (1 << 14) + READ_AT_ONCE, "a record is decrypted as a whole"
 
 
 def test_the_soft_limit_is_raised_to_the_hard_one(tmp_path):

@@ -110,6 +110,23 @@ def test_so_is_one_with_such_a_call_and_so_are_such_tools(templates, call):
         asyncio.run(templates.render(model, said("a"), [{"type": "function", "function": call}]))
 
 
+AS_TEXT = "{%- for m in messages %}{% for c in m.tool_calls %}{{ 'json\n' + c['function']['arguments'] }}{% endfor %}"
+CALL = {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": {"a": "b"}}}]}
+
+
+def test_a_template_that_reads_arguments_of_calls_as_text_gets_them_as_text(render_messages):
+    model = served(f"{AS_TEXT}{{% endfor %}}", **{CONTROL_TOKENS: ["<|end|>", '": "']})
+    assert render_messages(served(f"{AS_TEXT}{{% endfor %}}"), [CALL, *said("b")]) == 'json\n{"a": "b"}'
+    with pytest.raises(InputError, match="control tokens in message 0"):
+        render_messages(model, [CALL])
+
+
+def test_a_template_that_reads_no_calls_refuses_them_and_nothing_else(render_messages):
+    model = served("{% for m in messages %}{{ m.content }}{{ m.tool_calls[0]['function']['missing'] + 1 }}{% endfor %}")
+    with pytest.raises(InputError, match="messages that the template of 'chatty' takes; found"):
+        render_messages(model, [CALL])
+
+
 def test_messages_that_a_template_refuses_are_their_authors_error(render_messages):
     template = "{{ raise_exception('roles must alternate') }}"
     with pytest.raises(InputError, match="messages that the template of 'chatty' takes; found roles must alternate"):

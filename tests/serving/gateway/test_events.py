@@ -42,6 +42,20 @@ def test_a_stream_that_waits_for_its_model_is_heard_of_within_the_five_seconds_o
     assert set(waited) == {b": waiting\n\n"} and b"".join(rest).endswith(event({"text": "a"}) + events.DONE)
 
 
+def test_a_stream_whose_call_is_cancelled_by_its_connection_ends_with_an_error():
+    async def cut():
+        yield event({"text": "a"})
+        raise asyncio.CancelledError("Locally cancelled by application!")
+
+    async def read():
+        response = await event_stream(Connected(), cut())
+        return b"".join([part async for part in response.body_iterator])
+
+    first, error, done = asyncio.run(read()).split(b"\n\n")[:3]
+    assert first == b'data: {"text":"a"}' and json.loads(error.removeprefix(b"data: "))["error"]["code"]
+    assert done + b"\n\n" == events.DONE
+
+
 class Connected:
     """A request whose client waits."""
 

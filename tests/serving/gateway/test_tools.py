@@ -308,6 +308,50 @@ def test_what_cannot_be_is_refused_by_name(asked, param):
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, param), answer.text
 
 
+@pytest.mark.planted
+@pytest.mark.parametrize("use", [whole, streamed])
+def test_of_two_servers_each_is_asked_and_read_in_the_format_that_its_own_template_has(use):
+    servers = [Server(call(form) + form.end, TEMPLATES[name] + TEMPLATE) for name, form in BOTH]
+
+    async def ask():
+        async with gateway_of(*servers) as http:
+            client = AsyncOpenAI(base_url="http://127.0.0.1:8080/v1", api_key="none", http_client=http, max_retries=0)
+            body = {"model": "chatty", "messages": [{"role": "user", "content": "hi"}], "tools": TOOLS}
+            return [await use(client.chat.completions, {**body, "tool_choice": "required"}) for _ in range(6)]
+
+    choices = asyncio.run(ask())
+    assert [choice.message.tool_calls[0].function.name for choice in choices] == ["add"] * 6
+    for server, (_, form) in zip(servers, BOTH, strict=True):
+        prompts = [request for request in server.requests if any(b"user" in raw for raw in request.raw_input_contents)]
+        assert len(prompts) == 3
+        for request in prompts:
+            said = b"".join(request.raw_input_contents).decode(errors="replace")
+            assert ("<tool_call>\n" in said) == (form is HERMES)
+            assert json.dumps(form.arguments)[1:-1] in said, "the guide is of the same format"
+
+
+@pytest.mark.planted
+def test_a_model_that_was_exchanged_since_is_asked_in_its_new_format():
+    server = Server(call(LLAMA), TEMPLATES["llama"] + TEMPLATE)
+
+    async def ask():
+        async with gateway_of(server) as http:
+            body = {"model": "chatty", "messages": [{"role": "user", "content": "hi"}], "tools": TOOLS}
+            await http.post("/v1/chat/completions", json={**body, "tool_choice": "required"})
+            other = Server(call(HERMES) + HERMES.end)
+            server.configs, server.deltas = other.configs, other.deltas
+            await asyncio.sleep(0.3)  # longer than a gateway believes what a server said
+            server.requests.clear()
+            return await http.post("/v1/chat/completions", json={**body, "tool_choice": "required"})
+
+    (choice,) = asyncio.run(ask()).json()["choices"]
+    assert choice["message"]["tool_calls"][0]["function"]["name"] == "add"
+    assert prompt_to(server).endswith("<tool_call>\n") or "<tool_call>\n" in prompt_to(server)
+
+
+BOTH = [("hermes", HERMES), ("llama", LLAMA)]
+
+
 def test_none_calls_nothing_and_tells_of_nothing():
     server = Server("plain")
     assert converse(server, whole, tool_choice="none").message.content == "plain"

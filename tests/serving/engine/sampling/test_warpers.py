@@ -8,6 +8,7 @@ from transformers.generation import logits_process as hf
 from attendant.sampling_params import SamplingParams
 from serving.engine.sampling.sampler import (
     create_filters,
+    crossing,
     divide_by_temperature,
     kth_largest,
     log_softmax,
@@ -57,6 +58,21 @@ def test_top_p_keeps_what_transformers_keeps(row, mass):
     # Which of equally probable tokens stay is left open by torch's sort, which is stable only for a few.
     assert sorted(row[list(kept)]) == sorted(row[list(wanted)])
     assert kept == wanted or row.size > 16
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from([5, 1024, 3000, 9000]), st.sampled_from([1.0, 1e-3, 1e-12]), shares)
+def test_where_a_mass_is_crossed_is_where_a_sort_says(seed, size, spread, mass):
+    rng = np.random.default_rng(seed)
+    keys, weights = rng.normal(0, spread, size), rng.random(size) * (rng.random(size) < 0.8)
+    keys[rng.random(size) < 0.3] = keys[0]  # ties
+    keys[: size // 100], weights[0] = 1e6, 1.0  # far from all others, which are then in one bin
+    weights /= weights.sum()
+    order = np.argsort(keys, kind="stable")
+    cumulative = weights[order].cumsum()
+    assume(not is_near(cumulative, mass))
+    assert crossing(keys, weights, mass) == keys[order[(cumulative <= mass).sum()]]
+    assert crossing(keys, weights, 1.0) == keys[weights > 0].max(), "rounding may leave the mass uncrossed"
 
 
 def test_of_equally_probable_tokens_the_last_reach_the_probability():

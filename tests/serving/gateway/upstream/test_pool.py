@@ -223,8 +223,31 @@ def test_calls_that_a_server_never_ends_do_not_add_up(monkeypatch):
             assert first.late_calls == 3
             await upstream.probe()
             assert upstream.client is not first and IMAGES in upstream.models
-            await upstream._replace_client(upstream._connect())
+            await upstream.probe()
             await asyncio.sleep(0.2)
             assert first.late_calls == 0
+
+    asyncio.run(run())
+
+
+@pytest.mark.planted
+def test_a_stream_goes_on_however_often_its_server_is_connected_anew():
+    def start(upstream, model):
+        return Generator(upstream.client, model).stream("a", SamplingParams())
+
+    async def run():
+        async with pool_of(Stranger()) as pool:
+            (upstream,) = pool.upstreams
+            stream = pool.stream(TEXTS, start)
+            for _ in range(3):
+                assert (await anext(stream)).text == "a"
+                former = upstream.client
+                upstream._replace_client(upstream._connect())
+                await upstream.probe()
+                assert upstream.client is not former
+            assert upstream.in_flight == 1 and (await anext(stream)).text == "a"
+            await stream.aclose()
+            await upstream.probe()
+            assert not upstream._former
 
     asyncio.run(run())
