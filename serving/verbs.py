@@ -219,13 +219,12 @@ def serve(
                 check_engines(settings.repository, settings.models)
             else:
                 find_unfit(settings.repository)  # which the server leaves out
-            asyncio.run(
-                supervise(
-                    lambda: TritonServer(settings, log=log),
-                    supervision,
-                    lambda server, failed: _when_ready(server, failed, gateway),
-                )
+            supervising = supervise(
+                lambda: TritonServer(settings, log=log),
+                supervision,
+                lambda server, failed: _when_ready(server, failed, gateway),
             )
+            asyncio.run(supervising if gateway is None else gateway.watch(supervising))
     except KeyboardInterrupt:
         sys.stderr.write("stopping: running requests may finish\n")
     return 0

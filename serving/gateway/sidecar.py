@@ -1,14 +1,16 @@
 """A gateway as a sidecar, in a thread of another process: `attendant serve` runs it next to Triton.
 
-If it ends by itself, the main thread is interrupted, as by Ctrl-C.
+If it ends by itself, the main thread is interrupted, as by Ctrl-C. If it hangs, as a thread does for ever that Python
+starts where no memory is left for it, all ends: nothing else can free its port.
 """
 
 import asyncio
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from attendant.errors import ConfigError, ServerError
 from serving.gateway.acceptor import BACKLOG
@@ -16,6 +18,12 @@ from serving.gateway.server import server_for
 from serving.gateway.settings import GatewaySettings
 
 START_S = 30.0
+BEAT_S = 0.5
+MOST_MISSED = 60
+"""Turns of the main thread's event loop, a second apart, in which that of the gateway has none: it hangs."""
+LATE_S = 5.0
+"""After which the process ends that a thread which hangs holds up: it may hold a lock that Python waits for."""
+Result = TypeVar("Result")
 
 
 class GatewaySidecar:
@@ -30,6 +38,7 @@ class GatewaySidecar:
         self._server = server_for(settings)
         self._thread = threading.Thread(target=self._work, name="gateway", daemon=True)
         self._leaving, self._ended = threading.Event(), threading.Event()
+        self._beats = 0
 
     @property
     def has_ended(self) -> bool:
@@ -41,16 +50,62 @@ class GatewaySidecar:
         if self._thread.ident is None:
             self._thread.start()
 
+    async def watch(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Do other work in this event loop, as long as the gateway does not hang.
+
+        Raises:
+            ServerError: it does.
+        """
+        both = working, hanging = asyncio.ensure_future(work), asyncio.ensure_future(self._wait_until_it_hangs())
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if not hanging.done():
+                return working.result()
+        finally:
+            for one in both:
+                one.cancel()
+            await asyncio.gather(*both, return_exceptions=True)
+        raise ServerError("a gateway that answers", f"one that hangs for {MOST_MISSED} s", "start it again")
+
+    async def _wait_until_it_hangs(self) -> None:
+        missed, beats = 0, self._beats
+        while missed < MOST_MISSED:
+            await asyncio.sleep(1.0)  # by turns of this loop, not by a clock: the whole process may be stopped
+            missed = 0 if beats != self._beats or self._thread.ident is None else missed + 1
+            beats = self._beats
+
     def stop(self, timeout_s: float) -> None:
         """Let open answers finish."""
         self._leaving.set()
         self._server.should_exit = True
-        if self._thread.ident is not None:
-            self._thread.join(timeout_s)
+        if self._thread.ident is None:
+            return
+        beats = self._beats
+        self._thread.join(LATE_S)
+        if self._thread.is_alive() and beats != self._beats:
+            self._thread.join(timeout_s - LATE_S)
+        if self._thread.is_alive():
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_REAL, LATE_S)
+
+    async def _serve(self) -> None:
+        beating = asyncio.ensure_future(self._beat())
+        try:
+            await self._server.serve(sockets=[self._socket])
+        finally:
+            beating.cancel()
+
+    async def _beat(self) -> None:
+        while True:
+            self._beat_once()
+            await asyncio.sleep(BEAT_S)
+
+    def _beat_once(self) -> None:
+        self._beats += 1
 
     def _work(self) -> None:
         try:
-            asyncio.run(self._server.serve(sockets=[self._socket]))
+            asyncio.run(self._serve())
         finally:
             self._ended.set()
             if not self._leaving.is_set():

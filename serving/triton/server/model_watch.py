@@ -6,7 +6,7 @@ a busy model is a healthy one.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
@@ -107,13 +107,18 @@ class ModelWatch:
         self._stopped = dict[int, float]()
         self._unloaded = False  # by this watch, and not by who has the admin key
 
-    async def check(self) -> None:
-        """Let the model answer its example; :attr:`reason` says what is wrong. After a wrong answer it is unloaded."""
+    async def check(self, former: Sequence[Worker] = ()) -> None:
+        """Let the model answer its example; :attr:`reason` says what is wrong. After a wrong answer it is unloaded.
+
+        Args:
+            former: workers that are about to end, and are not watched any more where there are others.
+        """
         self.is_wrong = False
         try:
             if reason := (await self._client.failed_models()).get(self.name):
                 raise ServerError(f"the model {self.name!r}, loaded", reason, "mend it", message=reason)
-            self._workers = [worker for worker in workers_of(self._group) if worker.model == self.name]
+            found = self._find_workers()
+            self._workers = [worker for worker in found if worker not in former] or found
             self._served = await self._client.model(self.name)
             self._failures = FAILURES - 1
             self.reason = await self._answer_example()
@@ -275,7 +280,7 @@ class ModelWatch:
         )  # if the server is replaced meanwhile
         lives_s, stood_s = time.monotonic(), 0.0
         while not (await asyncio.wait({loading}, timeout=TICK_S))[0]:
-            stopped = [one.is_stopped for one in workers_of(self._group) if one.model == self.name]
+            stopped = [one.is_stopped for one in self._find_workers()]
             stood_s += TICK_S * all(stopped) * bool(stopped)
             # For one that stood still for a while Triton may wait without end though it goes on.
             if not all(stopped) and stood_s < STILL_S:
@@ -285,21 +290,24 @@ class ModelWatch:
         loading.result()
 
     def _kill_workers(self) -> None:
-        for worker in workers_of(self._group):
-            if worker.model == self.name:
-                worker.kill()
+        for worker in self._find_workers():
+            worker.kill()
+
+    def _find_workers(self) -> list[Worker]:
+        return [worker for worker in workers_of(self._group) if worker.model == self.name]
 
     async def _was_loaded_by_others(self) -> bool:
-        # Who has the admin key may load it, or unload it: then it is theirs to load it again.
-        await self._wait_for_others()
-        # Triton ends the old workers once the new ones are there.
-        born = [worker for worker in workers_of(self._group) if worker.model == self.name and worker.lives]
-        if not self._workers or not born or any(worker.lives for worker in self._workers):
-            return False
-        await self.check()
+        # Who has the admin key may load it, or unload it: then it is theirs to load it again. Triton ends the workers
+        # of before once the new ones are there, and have answered what they still had to.
+        former = self._workers
+        if not await self._wait_for_others():
+            born = [worker for worker in self._find_workers() if worker.lives]
+            if not former or not born or any(worker.lives for worker in former):
+                return False
+        await self.check(former)
         return not self.reason
 
-    async def _wait_for_others(self) -> None:
+    async def _wait_for_others(self) -> bool:
         lives_s, reported = time.monotonic(), False
         try:
             while not self._unloaded and (state := (await self._client.failed_models()).get(self.name)) in BY_OTHERS:
@@ -308,12 +316,13 @@ class ModelWatch:
                 if not reported:
                     self._report(f"{self.name} is away: {self.reason}")
                     reported = True
-                if state != LOADING or any(one.model == self.name for one in workers_of(self._group)):
+                if state != LOADING or self._find_workers():
                     lives_s = time.monotonic()
                 self.stuck = time.monotonic() - lives_s > BIRTH_S
                 await asyncio.sleep(TICK_S)
         finally:
             self.loading = self.stuck = False
+        return reported
 
     async def _unload(self) -> None:
         self._unloaded = True

@@ -1,3 +1,6 @@
+import asyncio
+import signal
+import threading
 import time
 
 import httpx
@@ -67,3 +70,33 @@ def test_ctrl_c_is_passed_on(settings):
         gateway.start()
         page(gateway.url)
         raise KeyboardInterrupt
+
+
+@pytest.mark.planted
+def test_a_gateway_that_hangs_ends_the_work_beside_it_and_then_the_process(settings, monkeypatch):
+    ends, gone = [], threading.Event()
+    monkeypatch.setattr(beside, "MOST_MISSED", 2)
+    monkeypatch.setattr(beside, "LATE_S", 0.1)
+    monkeypatch.setattr(beside.signal, "setitimer", lambda *timer: ends.append(timer))
+
+    async def work():
+        await asyncio.sleep(PATIENCE_S)
+
+    with run_sidecar(settings, settings.host) as gateway:
+        gateway.start()
+        page(gateway.url)
+        monkeypatch.setattr(gateway, "_beat_once", gone.wait)  # in the gateway's loop, which it then holds
+        with pytest.raises(ServerError, match="a gateway that answers"):
+            asyncio.run(gateway.watch(work()))
+    assert ends == [(signal.ITIMER_REAL, 0.1)]
+    gone.set()
+
+
+def test_the_work_beside_one_that_answers_is_done(settings):
+    async def work():
+        await asyncio.sleep(0.1)
+        return 3
+
+    with run_sidecar(settings, settings.host) as gateway:
+        gateway.start()
+        assert asyncio.run(gateway.watch(work())) == 3

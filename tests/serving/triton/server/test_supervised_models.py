@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import time
+from dataclasses import replace
 
 import pytest
 import tritonclient.grpc as triton
@@ -182,6 +183,24 @@ def test_a_model_that_another_unloads_is_left_to_whom_loads_it_again(settings, c
         worker.kill()
         await until(lambda: "double answers again" in capsys.readouterr().err)
         assert doubles(client)
+
+    supervised(settings, scenario)
+
+
+@pytest.mark.planted
+def test_so_is_a_generative_one_whose_worker_of_before_has_not_ended(settings, repository_of_two, capsys):
+    settings = replace(settings, repository=repository_of_two)
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        client = triton.InferenceServerClient(servers[0].endpoints.grpc)
+        key = dict(servers[0].admin_key.grpc_metadata)
+        for _ in range(4):
+            await asyncio.to_thread(client.unload_model, "dates-transformer", headers=key)
+            await asyncio.to_thread(client.load_model, "dates-transformer", headers=key)
+            await asyncio.sleep(2.5)  # in which the worker of before ends
+            assert client.is_model_ready("dates-transformer")
+        assert "loaded anew" not in capsys.readouterr().err and len(servers) == 1
 
     supervised(settings, scenario)
 
