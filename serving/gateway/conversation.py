@@ -1,7 +1,7 @@
 """What ``/v1/chat/completions`` and ``/v1/responses`` have in common: from messages to the deltas of answers."""
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,15 +69,16 @@ async def converse(request: Request, body: ChatRequest) -> Conversation:
     text = "".join(_said(message) + ROLE for message in messages) + (json.dumps(told) if told else "")
     await gateway.reserve_tokens(request, body.model, [text], options)
 
-    async def ask(model: Generator) -> AsyncGenerator[Delta, None]:
+    async def prepare(model: ServedModel) -> str:
         # Of what the server that is asked has now: another may have another version of the model.
-        tools = conversation.tools = _tools_of(model.model, body)
-        prompt = await gateway.templates.render(model.model, messages, told)
-        held = options if tools is None else replace(options, grammar=tools.grammar())
-        async for delta in model.chat(prompt + (tools.prompt_end if tools else ""), held):
-            yield delta
+        tools = conversation.tools = _tools_of(model, body)
+        return await gateway.templates.render(model, messages, told) + (tools.prompt_end if tools else "")
 
-    deltas = count_tokens(gateway.stream(Generator, body.model, ask), usage, text)
+    def ask(model: Generator, prompt: str) -> AsyncIterator[Delta]:
+        tools = conversation.tools
+        return model.chat(prompt, options if tools is None else replace(options, grammar=tools.grammar()))
+
+    deltas = count_tokens(gateway.stream_prepared(Generator, body.model, prepare, ask), usage, text)
     conversation = Conversation(deltas=deltas, usage=usage)
     return conversation
 

@@ -129,6 +129,30 @@ class Gateway:
         """
         return self._within_bounds(name, 1, self._start(kind, name, ask))
 
+    def stream_prepared(
+        self,
+        kind: type[Model],
+        name: str,
+        prepare: Callable[[ServedModel], Awaitable[Result]],
+        ask: Callable[[Model, Result], AsyncIterator[Delta]],
+    ) -> AsyncGenerator[Delta, None]:
+        """As :meth:`stream`, of a question that is prepared by what the model is.
+
+        Args:
+            kind: the model's client.
+            name: of the model.
+            prepare: from what the server says of the model to what it is asked.
+            ask: from that client and what was prepared to the deltas.
+        """
+
+        async def start(upstream: Upstream, served: ServedModel) -> AsyncGenerator[Delta, None]:
+            now, ready = await self._prepare(upstream, require_task(served, kind.task), prepare)
+            model = kind(upstream.client, require_task(now, kind.task), self.settings.first_timeout_s)
+            async for delta in ask(model, ready):
+                yield delta
+
+        return self._within_bounds(name, 1, self.pool.stream(name, start))
+
     def stream_all(
         self,
         kind: type[Model],
@@ -187,41 +211,43 @@ class Gateway:
             ask: from that client and the image's pixels to the deltas.
         """
 
-        async def start(upstream: Upstream, served: ServedModel) -> AsyncGenerator[Delta, None]:
-            now, pixels = await self.prepare(image, upstream, require_task(served, kind.task))
-            model = kind(upstream.client, require_task(now, kind.task), self.settings.first_timeout_s)
-            async for delta in ask(model, pixels):
-                yield delta
-
         async def deltas() -> AsyncGenerator[Delta, None]:
             async with self.captioned.of(name, image.owner):  # and no place of the model's meanwhile
                 await self._decode(image, require_task(await self.pool.model(name), kind.task))
-            async with aclosing(self._within_bounds(name, 1, self.pool.stream(name, start))) as stream:
+            async with aclosing(self.stream_prepared(kind, name, partial(self._decode, image), ask)) as stream:
                 async for delta in stream:
                     yield delta
 
         return deltas()
 
-    async def prepare(self, image: SentImage, upstream: Upstream, model: ServedModel) -> tuple[ServedModel, Array]:
-        """An image as a model wants it, and what the model is once the image is ready.
+    async def prepare_image(
+        self, image: SentImage, upstream: Upstream, model: ServedModel
+    ) -> tuple[ServedModel, Array]:
+        """An image as a model wants it, and what the model is once the image is ready; as :meth:`_prepare`."""
+        return await self._prepare(upstream, model, partial(self._decode, image))
 
-        An image may wait for its turn while the model is loaded anew, from another artefact.
+    async def _prepare(
+        self, upstream: Upstream, model: ServedModel, prepare: Callable[[ServedModel], Awaitable[Result]]
+    ) -> tuple[ServedModel, Result]:
+        """What a question becomes for a model, and what the model is by then.
+
+        An image may wait for its turn, and a chat for its prompt, while the model is loaded anew from another artefact.
 
         Args:
-            image: that was sent.
             upstream: the server that will be asked.
             model: what it said of the model before.
+            prepare: from what the model is to what it is asked.
 
         Raises:
             BusyError: the model is another one again and again.
-            AttendantError: as :meth:`serving.gateway.images.Images.pixels`, or of the server.
+            AttendantError: as preparing raises, or of the server.
         """
         for _ in range(MOST_CHANGES):
-            pixels = await self._decode(image, model)
+            ready = await prepare(model)
             before, model = model, await self.pool.current(upstream, model)
             if model == before:
-                return model, pixels
-        raise BusyError(f"one model {model.name!r} for an image", f"{MOST_CHANGES} since it came", "ask again")
+                return model, ready
+        raise BusyError(f"one model {model.name!r} for a question", f"{MOST_CHANGES} since it came", "ask again")
 
     async def _decode(self, image: SentImage, model: ServedModel) -> Array:
         if image.made is None or image.made[0] != model:

@@ -5,6 +5,7 @@ starts where no memory is left for it, all ends: nothing else can free its port.
 """
 
 import asyncio
+import math
 import signal
 import socket
 import threading
@@ -21,6 +22,7 @@ START_S = 30.0
 BEAT_S = 0.5
 MOST_MISSED = 60
 """Turns of the main thread's event loop, a second apart, in which that of the gateway has none: it hangs."""
+MOST_MISSED_AT_END = 8
 LATE_S = 5.0
 """After which the process ends that a thread which hangs holds up: it may hold a lock that Python waits for."""
 Result = TypeVar("Result")
@@ -80,10 +82,12 @@ class GatewaySidecar:
         self._server.should_exit = True
         if self._thread.ident is None:
             return
-        beats = self._beats
-        self._thread.join(LATE_S)
-        if self._thread.is_alive() and beats != self._beats:
-            self._thread.join(timeout_s - LATE_S)
+        missed, beats = 0, self._beats
+        for _ in range(math.ceil(timeout_s)):
+            self._thread.join(1.0)
+            missed, beats = (missed + 1 if beats == self._beats else 0), self._beats
+            if not self._thread.is_alive() or missed > MOST_MISSED_AT_END:
+                break
         if self._thread.is_alive():
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.setitimer(signal.ITIMER_REAL, LATE_S)

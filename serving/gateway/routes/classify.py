@@ -31,7 +31,7 @@ async def classify(request: Request) -> JSONResponse:
     gateway.usage(request, body.model, "an image")
 
     async def guesses(upstream: Upstream, served: ServedModel) -> list[Guess]:
-        now, pixels = await gateway.prepare(SentImage.of(request, image), upstream, require_task(served, TASK))
+        now, pixels = await gateway.prepare_image(SentImage.of(request, image), upstream, require_task(served, TASK))
         model = Classifier(upstream.client, require_task(now, TASK))
         return model.guesses((await model.logits(pixels[None]))[0], body.top_k)
 

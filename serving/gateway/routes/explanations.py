@@ -107,7 +107,7 @@ async def _explain_classifier(gateway: Gateway, task: ExplanationTask) -> Respon
     task.require_image()
 
     async def ask(upstream: Upstream, served: ServedModel) -> tuple[Array, list[Guess], list[Map]]:
-        now, pixels = await gateway.prepare(task.image, upstream, served)
+        now, pixels = await gateway.prepare_image(task.image, upstream, served)
         model = Classifier(upstream.client, now)
         if kind == "occlusion":
             guesses, maps = await _occlude(model, pixels, body.label)

@@ -1,6 +1,6 @@
 """``POST /tokenize`` and ``POST /detokenize``: a model's tokenizer, as vLLM has them; no graph is run."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ from starlette.responses import Response
 from attendant.errors import InputError
 from attendant.no_tokenizer import no_text
 from attendant.sampling_params import SamplingParams
-from clients.answer import Answer, Delta, only_answer
+from clients.answer import Delta, only_answer
 from clients.embed import TASK as EMBED
 from clients.embed import Embedder
 from clients.generate import Generator
@@ -19,7 +19,7 @@ from clients.served_model import ServedModel
 from clients.translate import Translator
 from serving.gateway.answers import read_all
 from serving.gateway.bodies import JsonRoute
-from serving.gateway.gateway import Gateway, Model, while_connected
+from serving.gateway.gateway import Gateway, while_connected
 from serving.gateway.large_answers import json_response
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.tokens import DetokenizeRequest, Text, TokenizeRequest, Tokens
@@ -44,19 +44,21 @@ async def tokenize(request: Request, body: TokenizeRequest) -> Response:
 
     params = replace(ECHO, parse_special=body.parse_special)
 
-    async def ask(model: Generator) -> AsyncIterator[Delta]:
-        prompt, rendered = body.prompt or "", not body.add_special_tokens
-        if body.messages is not None:
-            told = plain_tools([tool.model_dump() for tool in body.tools or ()])
-            messages = [message.plain() for message in body.messages]
-            prompt, rendered = await gateway.templates.render(model.model, messages, told), True
-        async for delta in model.chat(prompt, ECHO) if rendered else model.stream(prompt, params):
-            yield delta
+    async def prepare(model: ServedModel) -> tuple[str, bool]:
+        if body.messages is None:
+            return body.prompt or "", not body.add_special_tokens
+        told = plain_tools([tool.model_dump() for tool in body.tools or ()])
+        return await gateway.templates.render(model, [message.plain() for message in body.messages], told), True
+
+    def ask(model: Generator, prepared: tuple[str, bool]) -> AsyncIterator[Delta]:
+        prompt, is_rendered = prepared
+        return model.chat(prompt, ECHO) if is_rendered else model.stream(prompt, params)
 
     if served.task == Translator.task:
-        answer = await _echo(request, Translator, body.model, lambda model: model.stream(body.prompt or "", params))
+        deltas = gateway.stream(Translator, body.model, lambda model: model.stream(body.prompt or "", params))
     else:
-        answer = await _echo(request, Generator, body.model, ask)
+        deltas = gateway.stream_prepared(Generator, body.model, prepare, ask)
+    answer = only_answer(await while_connected(request, read_all(deltas)))
 
     def found() -> dict[str, Any]:
         value: dict[str, Any] = {
@@ -83,8 +85,8 @@ async def detokenize(request: Request, body: DetokenizeRequest) -> dict[str, Any
             "a model whose server makes texts of tokens", f"{body.model!r}, which embeds", remedy, param="model"
         )
     kind = Translator if task == Translator.task else Generator
-    answer = await _echo(request, kind, body.model, lambda model: model.stream(body.tokens, ECHO))
-    return {"prompt": answer.text}
+    deltas = Gateway.of(request).stream(kind, body.model, lambda model: model.stream(body.tokens, ECHO))
+    return {"prompt": only_answer(await while_connected(request, read_all(deltas))).text}
 
 
 async def _tokenize(upstream: Upstream, served: ServedModel, body: TokenizeRequest) -> list[int]:
@@ -101,8 +103,3 @@ def _require_plain(served: ServedModel, body: TokenizeRequest) -> None:
         raise InputError(
             f"{param} for a language model", f"{served.name!r}, which can {served.task}", "leave it out", param=param
         )
-
-
-async def _echo(request: Request, kind: type[Model], name: str, ask: Callable[[Model], AsyncIterator[Delta]]) -> Answer:
-    deltas = Gateway.of(request).stream(kind, name, ask)
-    return only_answer(await while_connected(request, read_all(deltas)))

@@ -6,7 +6,7 @@ a busy model is a healthy one.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
@@ -107,19 +107,13 @@ class ModelWatch:
         self._stopped = dict[int, float]()
         self._unloaded = False  # by this watch, and not by who has the admin key
 
-    async def check(self, former: Sequence[Worker] = ()) -> None:
-        """Let the model answer its example; :attr:`reason` says what is wrong. After a wrong answer it is unloaded.
-
-        Args:
-            former: workers that are about to end, and are not watched any more where there are others.
-        """
+    async def check(self) -> None:
+        """Let the model answer its example; :attr:`reason` says what is wrong. After a wrong answer it is unloaded."""
         self.is_wrong = False
         try:
             if reason := (await self._client.failed_models()).get(self.name):
                 raise ServerError(f"the model {self.name!r}, loaded", reason, "mend it", message=reason)
-            found = self._find_workers()
-            self._workers = [worker for worker in found if worker not in former] or found
-            self._served = await self._client.model(self.name)
+            self._take(await self._client.model(self.name))
             self._failures = FAILURES - 1
             self.reason = await self._answer_example()
             if self._unanswered:
@@ -192,6 +186,9 @@ class ModelWatch:
         except AttendantError as error:
             wrong = str(error)
         self._canary_took_s = 0.0 if self._unanswered else time.monotonic() - self._canary_s
+        if wrong and await self._is_another():
+            self._failures, self.is_wrong = 0, False
+            return ""
         self._failures = self._failures + 1 if wrong else 0
         return wrong if self._failures >= FAILURES else ""
 
@@ -296,15 +293,27 @@ class ModelWatch:
     def _find_workers(self) -> list[Worker]:
         return [worker for worker in workers_of(self._group) if worker.model == self.name]
 
+    def _take(self, served: ServedModel) -> None:
+        # Triton ends the workers of a former load once they have answered what they had to: the youngest are watched.
+        workers = sorted(self._find_workers(), key=lambda worker: (worker.started, worker.pid))
+        self._served, self._workers = served, workers[-served.instances :] if served.instances else workers
+
+    async def _is_another(self) -> bool:
+        # Others may have loaded it, with an example of its own, while its former worker still answers what it had to.
+        with suppress(AttendantError):
+            served = await self._client.model(self.name)
+            if served != self._served:
+                self._take(served)
+                return True
+        return False
+
     async def _was_loaded_by_others(self) -> bool:
-        # Who has the admin key may load it, or unload it: then it is theirs to load it again. Triton ends the workers
-        # of before once the new ones are there, and have answered what they still had to.
-        former = self._workers
+        # Who has the admin key may load it, or unload it: then it is theirs to load it again.
         if not await self._wait_for_others():
             born = [worker for worker in self._find_workers() if worker.lives]
-            if not former or not born or any(worker.lives for worker in former):
+            if not self._workers or not born or any(worker.lives for worker in self._workers):
                 return False
-        await self.check(former)
+        await self.check()
         return not self.reason
 
     async def _wait_for_others(self) -> bool:

@@ -73,10 +73,12 @@ def test_ctrl_c_is_passed_on(settings):
 
 
 @pytest.mark.planted
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_gateway_that_hangs_ends_the_work_beside_it_and_then_the_process(settings, monkeypatch):
     ends, gone = [], threading.Event()
     monkeypatch.setattr(beside, "MOST_MISSED", 2)
     monkeypatch.setattr(beside, "LATE_S", 0.1)
+    monkeypatch.setattr(beside, "MOST_MISSED_AT_END", 2)
     monkeypatch.setattr(beside.signal, "setitimer", lambda *timer: ends.append(timer))
 
     async def work():
@@ -90,6 +92,7 @@ def test_a_gateway_that_hangs_ends_the_work_beside_it_and_then_the_process(setti
             asyncio.run(gateway.watch(work()))
     assert ends == [(signal.ITIMER_REAL, 0.1)]
     gone.set()
+    gateway._thread.join(PATIENCE_S)  # whose socket is closed
 
 
 def test_the_work_beside_one_that_answers_is_done(settings):
@@ -99,4 +102,5 @@ def test_the_work_beside_one_that_answers_is_done(settings):
 
     with run_sidecar(settings, settings.host) as gateway:
         gateway.start()
+        page(gateway.url)
         assert asyncio.run(gateway.watch(work())) == 3

@@ -10,6 +10,7 @@ from tokenizers import Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import BPE
 
 from attendant.errors import InputError
+from serving.gateway.chat_templates import ChatTemplates
 from serving.gateway.tool_parser import ToolCall, ToolCallDelta, ToolParser, read_calls
 from serving.gateway.tools import HERMES, LLAMA, MISTRAL, Tools, tool_format
 from tests.serving.gateway.fake_triton import FakeTriton, config_of, delta, gateway_of, integers
@@ -347,6 +348,24 @@ def test_a_model_that_was_exchanged_since_is_asked_in_its_new_format():
     (choice,) = asyncio.run(ask()).json()["choices"]
     assert choice["message"]["tool_calls"][0]["function"]["name"] == "add"
     assert prompt_to(server).endswith("<tool_call>\n") or "<tool_call>\n" in prompt_to(server)
+
+
+@pytest.mark.planted
+def test_a_chat_whose_model_is_exchanged_while_it_is_rendered_is_rendered_anew(monkeypatch):
+    server, other = Server("a", TEMPLATES["llama"] + TEMPLATE), Server(call(HERMES) + HERMES.end)
+    render, rendered = ChatTemplates.render, []
+
+    async def slowly(self, model, *asked):
+        prompt = await render(self, model, *asked)
+        rendered.append(prompt)
+        server.configs, server.deltas = other.configs, other.deltas
+        await asyncio.sleep(0.3)  # longer than a gateway believes what a server said
+        return prompt
+
+    monkeypatch.setattr(ChatTemplates, "render", slowly)
+    choice = converse(server, whole, tool_choice="required")
+    assert choice.message.tool_calls[0].function.name == "add" and len(rendered) == 2
+    assert "<tool_call>\n" in prompt_to(server)
 
 
 BOTH = [("hermes", HERMES), ("llama", LLAMA)]

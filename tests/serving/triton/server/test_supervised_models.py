@@ -11,10 +11,13 @@ from dataclasses import replace
 import pytest
 import tritonclient.grpc as triton
 
+from clients.canary import CanaryResult
+from clients.served_model import ServedModel
 from serving import backoff
-from serving.triton.server import process, supervisor
+from serving.triton.server import model_watch, process, supervisor
+from serving.triton.server.model_watch import ModelWatch, ServerPulse
 from serving.triton.server.shared_memory import DIRECTORY
-from serving.triton.server.workers import server_of, workers_of
+from serving.triton.server.workers import Worker, server_of, workers_of
 from serving.triton.server.wrong_models import WrongModels
 from tests.serving.triton.server import sample_models
 from tests.serving.triton.server.test_supervisor import PATIENCE_S, doubles, supervised, until
@@ -203,6 +206,50 @@ def test_so_is_a_generative_one_whose_worker_of_before_has_not_ended(settings, r
         assert "loaded anew" not in capsys.readouterr().err and len(servers) == 1
 
     supervised(settings, scenario)
+
+
+class Exchanged:
+    """A client of a server on which somebody exchanges a model between two answers."""
+
+    def __init__(self, *served):
+        self.served = list(served)
+
+    async def model(self, name):
+        return self.served.pop(0) if len(self.served) > 1 else self.served[0]
+
+
+SIZES = {"decoupled": False, "max_batch": 1, "inputs": {}, "outputs": {}, "dtypes": {}}
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize(("instances", "watched"), [(1, [8]), (2, [5, 8]), (0, [7, 5, 8])])
+def test_workers_of_loads_before_which_still_answer_are_not_watched(monkeypatch, instances, watched):
+    """Else the end of one, once it has answered, is taken for the death of one of the model's."""
+    workers = [Worker(model="m", pid=pid, started=started, region="") for pid, started in ((5, 20), (8, 30), (7, 10))]
+    others = Worker(model="other", pid=9, started=40, region="")
+    monkeypatch.setattr(model_watch, "workers_of", lambda group: [*workers, others])
+    watch = ModelWatch("m", 0, None, print, ServerPulse(), None)
+    watch._take(ServedModel(name="m", parameters={}, instances=instances, **SIZES))
+    assert [worker.pid for worker in watch._workers] == watched
+
+
+def test_a_model_is_not_wrong_by_the_example_of_the_one_before(monkeypatch):
+    asked = []
+
+    async def check(client, model):
+        asked.append(model)
+        return CanaryResult(found="new", right=model is new)
+
+    monkeypatch.setattr(model_watch, "check_answer", check)
+    monkeypatch.setattr(model_watch, "FAILURES", 1)
+    old, new = (ServedModel(name="m", parameters={"example": {"answer": one}}, **SIZES) for one in ("old", "new"))
+
+    async def look():
+        watch = ModelWatch("m", 0, Exchanged(new), print, ServerPulse(), None)
+        watch._served = old
+        return await watch._answer_example(), watch.is_wrong, await watch._answer_example()
+
+    assert asyncio.run(look()) == ("", False, "") and asked == [old, new]
 
 
 @pytest.mark.planted
