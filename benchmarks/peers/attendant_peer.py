@@ -17,10 +17,12 @@ from serving.engine.settings import EngineSettings
 from serving.runtime.base import Array, Runner
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.create_runners import create_runners
+from serving.runtime.ort.runner import share_threads
 
 
 def load(folder: str, threads: int, kind: str, runtime: Runtime = "auto") -> Callable[..., Any]:
     manifest = Manifest.read(Path(folder))
+    share_threads()
     runners = create_runners(Path(folder), manifest, threads, runtime)
     if kind == "vision":
         return lambda batch, seed: (

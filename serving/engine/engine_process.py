@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
@@ -113,6 +114,10 @@ def serve_engine(descriptor: int) -> None:
     """
     connection = connection_of(descriptor)
     load: Load = receive(connection)
+    with suppress(ImportError):  # an image that holds TensorRT alone has no ONNX Runtime
+        from serving.runtime.ort.runner import share_threads
+
+        share_threads()
     try:
         model = load()
     except Exception as error:

@@ -165,12 +165,31 @@ def _as_buffer(feed: Array | Buffer) -> Buffer:
     return feed
 
 
+_shares, _shared = False, list[int]()
+
+
+def share_threads() -> None:
+    """From now on, let all sessions of this process share as many threads as the first asks for that wants several.
+
+    With threads of its own each session's spin for a while once it is done, on the processors of the next one's. To be
+    called in a process of ours alone: no session of others can then have threads of its own.
+    """
+    global _shares
+    _shares = True
+
+
 def _session(path: Path, threads: int, record: Path | None) -> Any:
     options = ort.SessionOptions()
     options.enable_profiling = record is not None
     options.profile_file_prefix = str(record or "")
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
+    if _shares:
+        if not _shared:
+            ort.set_global_thread_pool_sizes(threads, 1)
+            _shared.append(threads)
+        options.use_per_session_threads = False
+    else:
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
     options.log_severity_level = 3
     if sums_of_bytes_overflow():
         options.add_session_config_entry("session.x64quantprecision", "1")

@@ -155,3 +155,34 @@ def test_a_second_cache_is_allocated_only_where_outputs_are_not_aliased(tmp_path
     else:
         assert grown_bytes > cache_bytes / 2, "or this test cannot see a copy"
         assert written == 0
+
+
+def test_the_sessions_of_a_process_share_their_threads(tiny_translator):
+    """Else those of an encoder spin on the processors of its decoder's."""
+    program = textwrap.dedent(
+        """
+        import os, sys
+        from pathlib import Path
+        from attendant.manifest import Manifest
+        from serving.runtime.create_runners import create_runners
+        from serving.runtime.ort.runner import share_threads
+
+        def count():
+            return len(os.listdir("/proc/self/task"))
+
+        share_threads()
+        folder = Path(sys.argv[1])
+        counts = [count()]
+        for threads in (3, 2):
+            kept = create_runners(folder, Manifest.read(folder), threads, "onnxruntime")
+            counts.append(count())
+            assert kept.keys() == {"encoder", "decoder"}
+        print(*counts)
+        """
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program, str(tiny_translator)], check=False, capture_output=True, text=True
+    )
+    before, shared, after = map(int, ran.stdout.split())
+    assert (shared - before, ran.stderr) == (2, ""), "the first three threads are one and two more, for both"
+    assert after == shared, "others are content with them"
