@@ -1,14 +1,14 @@
 """One artefact that answers with text, loaded: its tokenizer, its graphs and the engine that steps them."""
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from attendant.errors import InputError, of_param
+from attendant.errors import ArtefactError, InputError, of_param
 from attendant.manifest import Manifest
 from attendant.no_tokenizer import NoTokenizer, no_text
 from attendant.parameters import Device, Runtime
@@ -28,7 +28,7 @@ from serving.engine.request_output import RequestOutput
 from serving.engine.sampling.guide import Guides, TokenGuide
 from serving.engine.sampling.token_rules import TokenRules
 from serving.engine.settings import EngineSettings
-from serving.runtime.base import Array
+from serving.runtime.base import Array, Runner
 from serving.runtime.create_runners import create_runners
 
 SEED_BITS = 63
@@ -59,7 +59,8 @@ class TextGenerationModel:
         """Load tokenizer and graphs, and allocate the slots.
 
         Raises:
-            ArtefactError: a file is missing or not what the manifest says.
+            ArtefactError: a file is missing or not what the manifest says, or the graph that reads prompts is none of
+                this decoder's.
         """
         self.details = manifest.details
         self.runners = create_runners(folder, manifest, threads, runtime, device)
@@ -70,7 +71,7 @@ class TextGenerationModel:
         rules = TokenRules.of(self.details)
         self.loaded = LoadedModel(
             decoder=self.runners["decoder"],
-            prefill=self.runners.get(PREFILL),
+            prefill=_prefill_of(self.runners),
             encoder=self.runners.get("encoder"),
             aligning=None if self._aligning is None else partial(self.runners.__getitem__, self._aligning),
             tokenizer=self.tokenizer,
@@ -310,3 +311,16 @@ class LanguageModel(TextGenerationModel):
             input_tokens=len(prompt),
             guide=self._guide(options),
         )
+
+
+def _prefill_of(runners: Mapping[str, Runner]) -> Runner | None:
+    prefill, decoder = runners.get(PREFILL), runners["decoder"].signature
+    if prefill is None:
+        return None
+    wanted = [spec for spec in decoder.inputs if spec.name != "scored"], decoder.aliases
+    if (list(prefill.signature.inputs), prefill.signature.aliases) != wanted or "encoder" in runners:
+        expected = "a graph prefill of a language model, with its decoder's inputs and caches"
+        raise ArtefactError(
+            expected, str([spec.name for spec in prefill.signature.inputs])[:100], "export the model again"
+        )
+    return prefill

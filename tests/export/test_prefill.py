@@ -1,10 +1,13 @@
 """Prompts read in 8 bits beside a decoder of 4: what is exported, proved and refused, and how an engine uses it."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import onnx_ir as ir
 import pytest
 
-from attendant.errors import ConfigError
+from attendant.errors import ArtefactError, ConfigError
 from attendant.manifest import Manifest
 from attendant.sampling_params import SamplingParams
 from attendant.tensor_names import LOGITS, PREFILL
@@ -14,7 +17,7 @@ from export.parity.parity import levels_of
 from export.precision.precisions import PRECISIONS
 from export.targets.check import validate_for_target
 from serving.engine.settings import EngineSettings
-from serving.engine.text_generation_model import LanguageModel
+from serving.engine.text_generation_model import LanguageModel, _prefill_of
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.create_runners import create_runners
 from tests.conftest import LANGUAGE_MODEL
@@ -131,6 +134,19 @@ def test_the_same_export_is_known_and_another_is_not(writer, exported):
     same = export_onnx(folder, writer, precision=manifest.precision, calibration=samples, prefill="int8")
     assert same == (manifest, False)
     assert "--prefill int8" in (writer / "reproduce.sh").read_text()
+
+
+def test_one_of_another_decoder_is_refused(writer):
+    manifest = Manifest.read(writer)
+    decoder, prefill = manifest.graphs
+    others = replace(prefill, inputs=(replace(prefill.inputs[0], dtype="int32"), *prefill.inputs[1:]))
+    runners = {"decoder": SimpleNamespace(signature=decoder), PREFILL: SimpleNamespace(signature=others)}
+    with pytest.raises(ArtefactError, match="a graph prefill of a language model, with its decoder's inputs"):
+        _prefill_of(runners)
+    runners[PREFILL].signature = prefill
+    assert _prefill_of(runners) is runners[PREFILL]
+    with pytest.raises(ArtefactError, match="of a language model"):
+        _prefill_of({**runners, "encoder": None})
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
