@@ -319,8 +319,9 @@ def _prefill_of(runners: Mapping[str, Runner]) -> Runner | None:
         return None
     wanted = [spec for spec in decoder.inputs if spec.name != "scored"], decoder.aliases
     if (list(prefill.signature.inputs), prefill.signature.aliases) != wanted or "encoder" in runners:
-        expected = "a graph prefill of a language model, with its decoder's inputs and caches"
-        raise ArtefactError(
-            expected, str([spec.name for spec in prefill.signature.inputs])[:100], "export the model again"
+        expected, remedy = (
+            "a graph prefill of a language model, with its decoder's inputs and caches",
+            "export it again",
         )
+        raise ArtefactError(expected, "another", remedy)
     return prefill
