@@ -113,7 +113,8 @@ class ModelWatch:
         try:
             if reason := (await self._client.failed_models()).get(self.name):
                 raise ServerError(f"the model {self.name!r}, loaded", reason, "mend it", message=reason)
-            self._take(await self._client.model(self.name))
+            self._served = await self._client.model(self.name)
+            self._workers = self._workers_of(self._served)
             self._failures = FAILURES - 1
             self.reason = await self._answer_example()
             if self._unanswered:
@@ -293,25 +294,30 @@ class ModelWatch:
     def _find_workers(self) -> list[Worker]:
         return [worker for worker in workers_of(self._group) if worker.model == self.name]
 
-    def _take(self, served: ServedModel) -> None:
-        # Triton ends the workers of a former load once they have answered what they had to: the youngest are watched.
+    def _workers_of(self, served: ServedModel) -> list[Worker]:
+        # Triton ends those of a former load one by one, once they have answered what they had to: the youngest are its.
         workers = sorted(self._find_workers(), key=lambda worker: (worker.started, worker.pid))
-        self._served, self._workers = served, workers[-served.instances :] if served.instances else workers
+        return workers[-served.instances :] if served.instances else workers
 
     async def _is_another(self) -> bool:
         # Others may have loaded it, with an example of its own, while its former worker still answers what it had to.
         with suppress(AttendantError):
             served = await self._client.model(self.name)
             if served != self._served:
-                self._take(served)
+                self._served, self._workers = served, self._workers_of(served)
                 return True
         return False
 
     async def _was_loaded_by_others(self) -> bool:
         # Who has the admin key may load it, or unload it: then it is theirs to load it again.
         if not await self._wait_for_others():
-            born = [worker for worker in self._find_workers() if worker.lives]
-            if not self._workers or not born or any(worker.lives for worker in self._workers):
+            served = self._served
+            with suppress(AttendantError):  # of a model that is not loaded at all
+                served = await self._client.model(self.name)
+            if served is None or not self._workers:
+                return False
+            young = [worker for worker in self._workers_of(served) if worker.lives]
+            if len(young) < max(1, served.instances) or set(young) & set(self._workers):
                 return False
         await self.check()
         return not self.reason

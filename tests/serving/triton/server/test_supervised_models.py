@@ -14,6 +14,7 @@ import tritonclient.grpc as triton
 from clients.canary import CanaryResult
 from clients.served_model import ServedModel
 from serving import backoff
+from serving.processes import process_of
 from serving.triton.server import model_watch, process, supervisor
 from serving.triton.server.model_watch import ModelWatch, ServerPulse
 from serving.triton.server.shared_memory import DIRECTORY
@@ -168,6 +169,34 @@ def test_a_model_that_another_has_loaded_is_not_loaded_again(settings, capsys):
 
 
 @pytest.mark.planted
+def test_so_is_one_of_two_instances_which_end_one_after_the_other(settings, capsys):
+    config = settings.repository / "double" / "config.pbtxt"
+    config.write_text(config.read_text().replace("count: 1", "count: 2"))
+    body = settings.repository / "double" / "1" / "model.py"
+    # Triton waits for what each still has to answer.
+    body.write_text(body.read_text() + "\n    def finalize(self):\n        __import__('time').sleep(1)\n")
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        client = triton.InferenceServerClient(servers[0].endpoints.grpc)
+        key = dict(servers[0].admin_key.grpc_metadata)
+        for _ in range(2):
+            before = pids(servers[0].group)
+            body.touch()
+            await asyncio.to_thread(client.load_model, "double", headers=key)
+            loaded = pids(servers[0].group) - before
+            await until(lambda before=before: before.isdisjoint(pids(servers[0].group)))
+            await asyncio.sleep(1.5)  # seven looks
+            assert len(loaded) == 2 and loaded == pids(servers[0].group) and len(servers) == 1
+            assert "loaded anew" not in capsys.readouterr().err
+        process_of(min(loaded)).kill()
+        await until(lambda: "double answers again" in capsys.readouterr().err)
+        assert doubles(client)
+
+    supervised(settings, scenario)
+
+
+@pytest.mark.planted
 @pytest.mark.parametrize("pause_s", [0.0, 0.3, 1.5])
 def test_a_model_that_another_unloads_is_left_to_whom_loads_it_again(settings, capsys, pause_s):
     async def scenario(servers, lacks):
@@ -229,8 +258,8 @@ def test_workers_of_loads_before_which_still_answer_are_not_watched(monkeypatch,
     others = Worker(model="other", pid=9, started=40, region="")
     monkeypatch.setattr(model_watch, "workers_of", lambda group: [*workers, others])
     watch = ModelWatch("m", 0, None, print, ServerPulse(), None)
-    watch._take(ServedModel(name="m", parameters={}, instances=instances, **SIZES))
-    assert [worker.pid for worker in watch._workers] == watched
+    found = watch._workers_of(ServedModel(name="m", parameters={}, instances=instances, **SIZES))
+    assert [worker.pid for worker in found] == watched
 
 
 def test_a_model_is_not_wrong_by_the_example_of_the_one_before(monkeypatch):
