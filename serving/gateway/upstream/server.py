@@ -109,7 +109,7 @@ class Upstream:
         if name in self._outdated:
             return await self._describe(name)
         if time.monotonic() - self._described_s.get(name, -math.inf) <= FRESH_S:
-            return model
+            return self.models.get(name, model)  # which another request may have asked for since
         if name not in self._asking:
             self._asking[name] = time.monotonic(), asyncio.ensure_future(self._describe(name))
             self._asking[name][1].add_done_callback(partial(self._end_asking, name))
@@ -120,7 +120,7 @@ class Upstream:
         if left_s > 0 and await arrives(answer, left_s):
             with suppress(LateError, UnreachableError):  # which the request itself will meet
                 return answer.result()
-        return model
+        return self.models.get(name, model)
 
     def _end_asking(self, name: str, answer: asyncio.Future[ServedModel]) -> None:
         del self._asking[name]

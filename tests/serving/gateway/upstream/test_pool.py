@@ -130,6 +130,7 @@ def test_a_model_that_was_loaded_anew_is_asked_by_its_new_configuration(monkeypa
             monkeypatch.setattr(servers, "FRESH_S", 60.0)
             server.is_silent = True
             assert await upstream.current(found[0]) is found[0], "what was said a moment ago is not asked again"
+            assert await upstream.current(old) is found[0], "though another request asked"
 
     asyncio.run(run())
 
