@@ -148,8 +148,10 @@ class Gateway:
         async def start(upstream: Upstream, served: ServedModel) -> AsyncGenerator[Delta, None]:
             now, ready = await self._prepare(upstream, require_task(served, kind.task), prepare)
             model = kind(upstream.client, require_task(now, kind.task), self.settings.first_timeout_s)
-            async for delta in ask(model, ready):
-                yield delta
+            deltas: AsyncGenerator[Delta, None] = ask(model, ready)  # type: ignore[assignment]
+            async with aclosing(deltas):
+                async for delta in deltas:
+                    yield delta
 
         return self._within_bounds(name, 1, self.pool.stream(name, start))
 
