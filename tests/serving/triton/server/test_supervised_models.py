@@ -197,6 +197,24 @@ def test_so_is_one_of_two_instances_which_end_one_after_the_other(settings, caps
 
 
 @pytest.mark.planted
+def test_one_of_two_instances_that_is_stopped_is_noticed_though_the_other_works(settings, capsys):
+    config = settings.repository / "double" / "config.pbtxt"
+    config.write_text(config.read_text().replace("count: 1", "count: 2"))
+    body = settings.repository / "double" / "1" / "model.py"
+    work = "import threading\ndef work():\n    while True:\n        sum(range(1_000_000))\n"
+    body.write_text(f"{body.read_text()}\n{work}threading.Thread(target=work, daemon=True).start()\n")
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        os.kill(min(pids(servers[0].group)), signal.SIGSTOP)
+        await until(lambda: "double is loaded anew: its worker is stopped" in capsys.readouterr().err)
+        await until(lambda: "double answers again" in capsys.readouterr().err)
+        assert doubles(triton.InferenceServerClient(servers[0].endpoints.grpc))
+
+    supervised(settings, scenario)
+
+
+@pytest.mark.planted
 @pytest.mark.parametrize("pause_s", [0.0, 0.3, 1.5])
 def test_a_model_that_another_unloads_is_left_to_whom_loads_it_again(settings, capsys, pause_s):
     async def scenario(servers, lacks):
