@@ -39,6 +39,8 @@ BIRTH_S = 4.0
 """How long a model that is being loaded may have no worker."""
 LOOK_S = 1.0
 """Between two looks at the files of a model that answered wrongly."""
+ADOPT_S = 2.0
+"""Between two looks for workers that others have loaded: to find a server's processes takes milliseconds."""
 LOADING = "LOADING"
 BY_OTHERS = ("unloaded", "UNLOADING", LOADING)
 """What Triton's index says of a model that somebody unloads, or loads."""
@@ -105,6 +107,7 @@ class ModelWatch:
         self._canary_s, self._canary_took_s = 0.0, 0.0
         self._count, self._failures = 0, 0
         self._stopped = dict[int, tuple[float, float]]()  # by number: what each had used when it was seen stopped
+        self._adopted_s = 0.0
         self._unloaded = False  # by this watch, and not by who has the admin key
 
     async def check(self) -> None:
@@ -154,6 +157,8 @@ class ModelWatch:
             AttendantError: the server does not say.
         """
         assert self._served is not None
+        if time.monotonic() - self._adopted_s > ADOPT_S:
+            await self._adopt()
         due_s = time.monotonic() - self._canary_s - self._canary_took_s / CANARY_SHARE
         if self._served.says_health:
             health = await self._ask(engine_health(self._client, self._served))
@@ -299,6 +304,20 @@ class ModelWatch:
         workers = sorted(self._find_workers(), key=lambda worker: (worker.started, worker.pid))
         return workers[-served.instances :] if served.instances else workers
 
+    def _born(self, served: ServedModel) -> list[Worker]:
+        # All of a later load than the one whose workers are watched.
+        latest = max((worker.started for worker in self._workers), default=-1)
+        young = [one for one in self._workers_of(served) if one.lives and one.started >= latest]
+        return [] if len(young) < max(1, served.instances) or set(young) & set(self._workers) else young
+
+    async def _adopt(self) -> None:
+        # Workers of a former load may still answer for long, and those that others have loaded since are the model's.
+        assert self._served is not None
+        self._adopted_s = time.monotonic()
+        if self._born(self._served) and self.name not in await self._client.failed_models():
+            self._served = await self._client.model(self.name)
+            self._workers = self._workers_of(self._served)
+
     async def _is_another(self) -> bool:
         # Others may have loaded it, with an example of its own, while its former worker still answers what it had to.
         with suppress(AttendantError):
@@ -314,10 +333,7 @@ class ModelWatch:
             served = self._served
             with suppress(AttendantError):  # of a model that is not loaded at all
                 served = await self._client.model(self.name)
-            if served is None or not self._workers:
-                return False
-            young = [worker for worker in self._workers_of(served) if worker.lives]
-            if len(young) < max(1, served.instances) or set(young) & set(self._workers):
+            if served is None or not self._workers or not self._born(served):
                 return False
         await self.check()
         return not self.reason

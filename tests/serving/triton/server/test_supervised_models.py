@@ -197,6 +197,28 @@ def test_so_is_one_of_two_instances_which_end_one_after_the_other(settings, caps
 
 
 @pytest.mark.planted
+def test_a_worker_that_others_loaded_is_watched_while_the_one_before_still_answers(settings, capsys):
+    body = settings.repository / "double" / "1" / "model.py"
+    body.write_text(body.read_text() + "\n    def finalize(self):\n        __import__('time').sleep(20)\n")
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        client = triton.InferenceServerClient(servers[0].endpoints.grpc)
+        before = pids(servers[0].group)
+        body.touch()
+        await asyncio.to_thread(client.load_model, "double", headers=dict(servers[0].admin_key.grpc_metadata))
+        await asyncio.sleep(model_watch.ADOPT_S + 1)
+        (loaded,) = pids(servers[0].group) - before
+        assert before < pids(servers[0].group), "the one before is still there"
+        killed_s = time.monotonic()
+        process_of(loaded).kill()
+        await until(lambda: f"its worker {loaded} died" in capsys.readouterr().err)
+        assert time.monotonic() - killed_s < 10
+
+    supervised(settings, scenario)
+
+
+@pytest.mark.planted
 def test_one_of_two_instances_that_is_stopped_is_noticed_though_the_other_works(settings, capsys):
     config = settings.repository / "double" / "config.pbtxt"
     config.write_text(config.read_text().replace("count: 1", "count: 2"))
