@@ -72,7 +72,7 @@ class ServedModel:
             inputs=inputs,
             outputs={tensor.name: tuple(tensor.dims) for tensor in config.output},
             dtypes={tensor.name: _numpy_name(tensor.data_type) for tensor in config.input},
-            instances=sum(group.count for group in config.instance_group),
+            instances=sum(group.count * max(1, len(group.gpus)) for group in config.instance_group),
             parameters=parameters,
         )
 

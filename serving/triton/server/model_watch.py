@@ -106,7 +106,7 @@ class ModelWatch:
         self._unanswered, self._silent_s, self._still_s, self._stopped_s = False, 0.0, 0.0, 0.0
         self._canary_s, self._canary_took_s = 0.0, 0.0
         self._count, self._failures = 0, 0
-        self._stopped = dict[int, tuple[float, float]]()  # by number: what each had used when it was seen stopped
+        self._stopped = dict[int, float]()
         self._adopted_s = 0.0
         self._unloaded = False  # by this watch, and not by who has the admin key
 
@@ -260,7 +260,8 @@ class ModelWatch:
             share = self._meter.share(self._workers, passed_s)
             # One that is stopped and goes on by turns is slow alone, however often it is seen while it is stopped.
             before = self._stopped
-            self._stopped = {one.pid: (one.switches, one.processor_s) for one in self._workers if one.is_stopped}
+            # Both only grow; NaN, where they cannot be seen, is never what it was.
+            self._stopped = {one.pid: one.switches + one.processor_s for one in self._workers if one.is_stopped}
             stands = any(before.get(pid) == used for pid, used in self._stopped.items())
             self._stopped_s = self._stopped_s + passed_s if stands else 0.0
             if self._stopped_s > STOPPED_S:
