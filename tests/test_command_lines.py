@@ -38,7 +38,7 @@ FROZEN = {
     "models train": {"--out", "--seed"},
     "models import": {"--out", "--max-length", "--name"},
     "models explain": {"--out", "--fusion", "--discard", "--label"},
-    "export onnx": {"--out", "--precision", "--calibration", "--explain", "--uint8"},
+    "export onnx": {"--out", "--precision", "--calibration", "--explain", "--uint8", "--prefill"},
     "export torch": {"--out", "--precision"},
     "verify": {"--source", "--full", "--json", "--target", "--timeout-s"},
     "compare": {"--out", "--precisions", "--full", "--page"},

@@ -1,0 +1,195 @@
+"""A supervised server whose models others load and unload, by the admin key; models of several instances."""
+
+import asyncio
+import os
+import signal
+import time
+from dataclasses import replace
+
+import pytest
+import tritonclient.grpc as triton
+
+from clients.canary import CanaryResult
+from clients.served_model import ServedModel
+from serving.processes import process_of
+from serving.triton.server import model_watch
+from serving.triton.server.model_watch import ModelWatch, ServerPulse
+from serving.triton.server.workers import Worker, workers_of
+from tests.serving.triton.server.test_supervisor import doubles, supervised, until
+
+
+def pids(group):
+    return {worker.pid for worker in workers_of(group) if worker.model == "double"}
+
+
+@pytest.mark.planted
+def test_a_model_that_another_has_loaded_is_not_loaded_again(settings, capsys):
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        client = triton.InferenceServerClient(servers[0].endpoints.grpc)
+        before = pids(servers[0].group)
+        await asyncio.to_thread(client.load_model, "double", headers=dict(servers[0].admin_key.grpc_metadata))
+        await until(lambda: before.isdisjoint(pids(servers[0].group)))
+        loaded = pids(servers[0].group)
+        await asyncio.sleep(1.5)  # seven looks
+        assert loaded == pids(servers[0].group)
+        assert "loaded anew" not in capsys.readouterr().err
+        (worker,) = [one for one in workers_of(servers[0].group) if one.model == "double"]
+        worker.kill()
+        await until(lambda: "double answers again" in capsys.readouterr().err)
+        assert doubles(client)
+
+    supervised(settings, scenario)
+
+
+@pytest.mark.planted
+def test_so_is_one_of_two_instances_which_end_one_after_the_other(settings, capsys):
+    config = settings.repository / "double" / "config.pbtxt"
+    config.write_text(config.read_text().replace("count: 1", "count: 2"))
+    body = settings.repository / "double" / "1" / "model.py"
+    # Triton waits for what each still has to answer.
+    body.write_text(body.read_text() + "\n    def finalize(self):\n        __import__('time').sleep(1)\n")
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        client = triton.InferenceServerClient(servers[0].endpoints.grpc)
+        key = dict(servers[0].admin_key.grpc_metadata)
+        for _ in range(2):
+            before = pids(servers[0].group)
+            body.touch()
+            await asyncio.to_thread(client.load_model, "double", headers=key)
+            loaded = pids(servers[0].group) - before
+            await until(lambda before=before: before.isdisjoint(pids(servers[0].group)))
+            await asyncio.sleep(1.5)  # seven looks
+            assert len(loaded) == 2 and loaded == pids(servers[0].group) and len(servers) == 1
+            assert "loaded anew" not in capsys.readouterr().err
+        process_of(min(loaded)).kill()
+        await until(lambda: "double answers again" in capsys.readouterr().err)
+        assert doubles(client)
+
+    supervised(settings, scenario)
+
+
+@pytest.mark.planted
+def test_a_worker_that_others_loaded_is_watched_while_the_one_before_still_answers(settings, capsys):
+    body = settings.repository / "double" / "1" / "model.py"
+    body.write_text(body.read_text() + "\n    def finalize(self):\n        __import__('time').sleep(20)\n")
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        client = triton.InferenceServerClient(servers[0].endpoints.grpc)
+        before = pids(servers[0].group)
+        body.touch()
+        await asyncio.to_thread(client.load_model, "double", headers=dict(servers[0].admin_key.grpc_metadata))
+        await asyncio.sleep(model_watch.ADOPT_S + 1)
+        (loaded,) = pids(servers[0].group) - before
+        assert before < pids(servers[0].group), "the one before is still there"
+        killed_s = time.monotonic()
+        process_of(loaded).kill()
+        await until(lambda: f"its worker {loaded} died" in capsys.readouterr().err)
+        assert time.monotonic() - killed_s < 10
+
+    supervised(settings, scenario)
+
+
+@pytest.mark.planted
+def test_one_of_two_instances_that_is_stopped_is_noticed_though_the_other_works(settings, capsys):
+    config = settings.repository / "double" / "config.pbtxt"
+    config.write_text(config.read_text().replace("count: 1", "count: 2"))
+    body = settings.repository / "double" / "1" / "model.py"
+    work = "import threading\ndef work():\n    while True:\n        sum(range(1_000_000))\n"
+    body.write_text(f"{body.read_text()}\n{work}threading.Thread(target=work, daemon=True).start()\n")
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        os.kill(min(pids(servers[0].group)), signal.SIGSTOP)
+        await until(lambda: "double is loaded anew: its worker is stopped" in capsys.readouterr().err)
+        await until(lambda: "double answers again" in capsys.readouterr().err)
+        assert doubles(triton.InferenceServerClient(servers[0].endpoints.grpc))
+
+    supervised(settings, scenario)
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize("pause_s", [0.0, 0.3, 1.5])
+def test_a_model_that_another_unloads_is_left_to_whom_loads_it_again(settings, capsys, pause_s):
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        client = triton.InferenceServerClient(servers[0].endpoints.grpc)
+        key = dict(servers[0].admin_key.grpc_metadata)
+        await asyncio.to_thread(client.unload_model, "double", headers=key)
+        await asyncio.sleep(pause_s)
+        await asyncio.to_thread(client.load_model, "double", headers=key)
+        loaded = pids(servers[0].group)  # one that is ending may be among them
+        assert doubles(client)
+        await asyncio.sleep(1.5)  # seven looks
+        assert set() < pids(servers[0].group) <= loaded and len(servers) == 1
+        assert "loaded anew" not in capsys.readouterr().err
+        (worker,) = [one for one in workers_of(servers[0].group) if one.model == "double"]
+        worker.kill()
+        await until(lambda: "double answers again" in capsys.readouterr().err)
+        assert doubles(client)
+
+    supervised(settings, scenario)
+
+
+@pytest.mark.planted
+def test_so_is_a_generative_one_whose_worker_of_before_has_not_ended(settings, repository_of_two, capsys):
+    settings = replace(settings, repository=repository_of_two)
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        client = triton.InferenceServerClient(servers[0].endpoints.grpc)
+        key = dict(servers[0].admin_key.grpc_metadata)
+        for _ in range(4):
+            await asyncio.to_thread(client.unload_model, "dates-transformer", headers=key)
+            await asyncio.to_thread(client.load_model, "dates-transformer", headers=key)
+            await asyncio.sleep(2.5)  # in which the worker of before ends
+            assert client.is_model_ready("dates-transformer")
+        assert "loaded anew" not in capsys.readouterr().err and len(servers) == 1
+
+    supervised(settings, scenario)
+
+
+class Exchanged:
+    """A client of a server on which somebody exchanges a model between two answers."""
+
+    def __init__(self, *served):
+        self.served = list(served)
+
+    async def model(self, name):
+        return self.served.pop(0) if len(self.served) > 1 else self.served[0]
+
+
+SIZES = {"decoupled": False, "max_batch": 1, "inputs": {}, "outputs": {}, "dtypes": {}}
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize(("instances", "watched"), [(1, [8]), (2, [5, 8]), (0, [7, 5, 8])])
+def test_workers_of_loads_before_which_still_answer_are_not_watched(monkeypatch, instances, watched):
+    """Else the end of one, once it has answered, is taken for the death of one of the model's."""
+    workers = [Worker(model="m", pid=pid, started=started, region="") for pid, started in ((5, 20), (8, 30), (7, 10))]
+    others = Worker(model="other", pid=9, started=40, region="")
+    monkeypatch.setattr(model_watch, "workers_of", lambda group: [*workers, others])
+    watch = ModelWatch("m", 0, None, print, ServerPulse(), None)
+    found = watch._workers_of(ServedModel(name="m", parameters={}, instances=instances, **SIZES))
+    assert [worker.pid for worker in found] == watched
+
+
+def test_a_model_is_not_wrong_by_the_example_of_the_one_before(monkeypatch):
+    asked = []
+
+    async def check(client, model):
+        asked.append(model)
+        return CanaryResult(found="new", right=model is new)
+
+    monkeypatch.setattr(model_watch, "check_answer", check)
+    monkeypatch.setattr(model_watch, "FAILURES", 1)
+    old, new = (ServedModel(name="m", parameters={"example": {"answer": one}}, **SIZES) for one in ("old", "new"))
+
+    async def look():
+        watch = ModelWatch("m", 0, Exchanged(new), print, ServerPulse(), None)
+        watch._served = old
+        return await watch._answer_example(), watch.is_wrong, await watch._answer_example()
+
+    assert asyncio.run(look()) == ("", False, "") and asked == [old, new]
