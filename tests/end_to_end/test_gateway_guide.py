@@ -62,7 +62,7 @@ def gateway_of(command, triton):
 @pytest.mark.parametrize("command", CURLS)
 def test_what_the_guide_asks_is_answered(address, command):
     said = succeeded(command.replace("127.0.0.1:8080", address))
-    assert '"error"' not in said and said
+    assert '"error":' not in said and said  # a sampled token may say "error"
     assert ("data: [DONE]" in said) == ("stream" in command)
     if "/v1/caption" in command:
         assert "a three left of an eight" in said
