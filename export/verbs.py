@@ -48,7 +48,7 @@ def onnx(
         uint8: take images as bytes, [height, width, channels], and scale and normalise them in the graph.
         explain: add a graph that also shows what the model attends to, for requests that ask for it.
         prefill: add a graph that reads a language model's prompts in this precision, beside one of 4 bits that is
-            faster at single tokens: the first token of long prompts comes in half of the time, for a byte a weight.
+            faster at single tokens: the first token comes sooner, for a byte of memory more a weight.
     """
     from export.artefact.stage import export_onnx
 
