@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness.report import Benchmark
-from benchmarks.harness.rounds import show_spread
-from benchmarks.peers.comparison import Comparison
-from benchmarks.peers.rounds import Request
+from benchmarks.peers.comparison import Column, Comparison
+from benchmarks.peers.rounds import Record, Request, Rows
 from benchmarks.peers.shapes import Shape
 
 BATCHES = (1, 8)
@@ -25,13 +24,21 @@ def random_images(batch: int) -> Request:
     return request
 
 
+def column(batch: int) -> Column:
+    """Milliseconds a batch."""
+
+    def read(record: Record) -> Rows:
+        return [(1e3 * seconds, others) for seconds, others, *_ in record["samples"][f"batch {batch}"]]
+
+    return Column(head=f"ms, batch {batch}", read=read)
+
+
 def main() -> None:
     Comparison(
         benchmark=Benchmark("vision", "Image classifiers beside peers", __doc__),
         kinds=("vision",),
         requests={f"batch {batch}": random_images(batch) for batch in BATCHES},
-        heads=[f"ms, batch {batch}" for batch in BATCHES],
-        cells=lambda record: [show_spread(record["samples"][f"batch {batch}"], 1e3) for batch in BATCHES],
+        columns=[column(batch) for batch in BATCHES],
         runtimes=("onnxruntime", "openvino", "openvino-bf16"),
     ).run()
 

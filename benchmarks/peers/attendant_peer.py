@@ -3,6 +3,7 @@
 Legend: B batch, T prompt.
 """
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,23 +31,27 @@ def load(folder: str, threads: int, kind: str, runtime: Runtime = "auto") -> Cal
         )
     decoders: dict[int, CachedDecoder] = {}  # a server keeps its caches: each prompt begins at the first position again
 
-    def generate(prompts: list[list[int]], new_tokens: int) -> list[list[int]]:
+    def generate(prompts: list[list[int]], new_tokens: int) -> dict[str, Any]:
+        began_s = time.perf_counter()
         ids_BT, rows = np.array(prompts, dtype=np.int64), len(prompts)
         if "encoder" not in runners:
             if rows not in decoders:
                 decoders[rows] = CachedDecoder(runners["decoder"], rows)
-            return decode(decoders[rows], ids_BT, new_tokens, runners.get(PREFILL))
+            return decode(began_s, decoders[rows], ids_BT, new_tokens, runners.get(PREFILL))
         source = {"source_ids": ids_BT, "source_mask": np.ones_like(ids_BT, dtype=bool)}
         encoded = runners["encoder"].run(dict(source))
         first_B1 = np.full((rows, 1), manifest.details["start_token"])
-        return decode(CachedDecoder(runners["decoder"], rows, {**source, **encoded}), first_B1, new_tokens)
+        return decode(began_s, CachedDecoder(runners["decoder"], rows, {**source, **encoded}), first_B1, new_tokens)
 
     return generate
 
 
-def decode(decoder: CachedDecoder, ids_BT: Array, new_tokens: int, prefill: Runner | None = None) -> list[list[int]]:
+def decode(
+    began_s: float, decoder: CachedDecoder, ids_BT: Array, new_tokens: int, prefill: Runner | None = None
+) -> dict[str, Any]:
     reader = decoder if prefill is None else CachedDecoder.over(prefill, decoder.caches, {})
-    start_B, tokens, most = np.zeros(len(ids_BT), dtype=np.int64), [], EngineSettings().max_prefill_tokens
+    start_B, most = np.zeros(len(ids_BT), dtype=np.int64), EngineSettings().max_prefill_tokens
+    tokens, steps_s = [], []
     left = most if prefill is None else 1  # to the decoder, which scores the last of them
     while ids_BT.shape[1] > left:  # as a server reads a long prompt
         width = min(most, ids_BT.shape[1] - (prefill is not None))
@@ -58,5 +63,5 @@ def decode(decoder: CachedDecoder, ids_BT: Array, new_tokens: int, prefill: Runn
         start_B = start_B + ids_BT.shape[1]
         ids_BT = logits[:, -1].argmax(-1)[:, None]
         tokens.append(ids_BT[:, 0])
-    answers: list[list[int]] = np.stack(tokens, axis=1).tolist()
-    return answers
+        steps_s.append(time.perf_counter() - began_s)
+    return {"tokens": np.stack(tokens, axis=1).tolist(), "steps_s": steps_s}

@@ -7,30 +7,62 @@ from pathlib import Path
 
 from benchmarks.harness.machine import ROOT, hardware, versions
 from benchmarks.harness.report import RESULTS, Benchmark, table
-from benchmarks.harness.rounds import counted_values, quiet_values, spread
+from benchmarks.harness.rounds import counted_values, quiet_values, show_spread, spread
 from benchmarks.peers.processes import interpreter
-from benchmarks.peers.registry import PEERS, Peer, ours
-from benchmarks.peers.rounds import Plan, Record, Request, Samples, measure
+from benchmarks.peers.registry import OURS, PEERS, Peer, ours
+from benchmarks.peers.rounds import Plan, Record, Request, Rows, Samples, measure
 from benchmarks.peers.shapes import SHAPES, Kind, Shape
 
 PLACE = ROOT / "build" / "benchmarks"
 NOTES = """One process a peer, round-robin, fresh random inputs for every sample, the same random weights for all.
-Median (first … third quartile). Quiet samples: the fewest of any measure … all that were taken of the one with
+Median (first … third quartile). Quiet samples: the fewest of any request … all that were taken of the one with
 most; a sample is quiet where other processes used less than 10 % of the processors. Random weights say nothing
 about accuracy: where tokens differ, the logits are nearly flat, and the precision is low. A question mark:
 fewer than two samples were quiet, and the figure is not to be relied on."""
 REFERENCE = "transformers float32"
+RATIOS = """What each of ours is to the best peer of that column, by medians of this run: above 1 it is ahead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """What is said of each peer.
+
+    Attributes:
+        head: of the column.
+        read: a record's values.
+        form: of a value.
+        is_rate: whether more is better.
+    """
+
+    head: str
+    read: Callable[[Record], Rows]
+    form: str = ".1f"
+    is_rate: bool = False
+
+    def show(self, record: Record) -> str:
+        """Median and quartiles."""
+        return show_spread(self.read(record), form=self.form)
+
+    def show_ratio(self, record: Record, peers: Mapping[str, Record]) -> str:
+        """To the best of the peers; nothing where there is none."""
+        if not peers:
+            return ""
+        medians = {name: spread(self.read(one))[1] for name, one in peers.items()}
+        best = (max if self.is_rate else min)(medians, key=medians.__getitem__)
+        own = spread(self.read(record))[1]
+        marks = {counted_values(self.read(one))[1] for one in (record, peers[best])}
+        ratio = own / medians[best] if self.is_rate else medians[best] / own
+        return f"{ratio:.2f}{max(marks)} ({best})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Of one kind of work; ``cells`` fills the columns of ``heads`` with what one peer's record says."""
+    """Of one kind of work."""
 
     benchmark: Benchmark
     kinds: tuple[Kind, ...]
     requests: dict[str, Request]
-    heads: list[str]
-    cells: Callable[[Record], list[str]]
+    columns: list[Column]
     runtimes: tuple[str, ...]
 
     def run(self) -> None:
@@ -86,33 +118,44 @@ class Comparison:
 
     def page(self, values: Mapping[str, Mapping[str, Record]]) -> Iterator[str]:
         yield f"{NOTES}\n"
-        heads = ["peer", *self.heads, "quiet samples", "peak MB", "load s", f"answer as {REFERENCE}"]
+        yield f"## Ratios\n\n{RATIOS}\n\n{table(['shape', 'ours', *self._heads], self._ratios(values))}\n"
+        heads = ["peer", *self._heads, "quiet samples", "peak MB", "load s", f"answer as {REFERENCE}"]
         for shape, records in values.items():
             rows = []
             for name, record in records.items():
-                samples = record["samples"].values()
-                if "failed" in record or not samples or not all(samples):
+                if not is_measured(record):
                     rows.append([name, record.get("failed", "not measured in time"), *[""] * (len(heads) - 2)])
                     continue
+                samples = record["samples"].values()
                 calm = f"{min(len(quiet_values(one)) for one in samples)} … {max(len(one) for one in samples)}"
                 more = [calm, f"{record['peak_mb']:.0f}", f"{record['load_s']:.1f}"]
-                rows.append([name, *self.cells(record), *more, agreement(record, records.get(REFERENCE))])
+                cells = [column.show(record) for column in self.columns]
+                rows.append([name, *cells, *more, agreement(record, records.get(REFERENCE))])
             yield f"## {shape}\n\n{table(heads, rows)}\n"
+
+    @property
+    def _heads(self) -> list[str]:
+        return [column.head for column in self.columns]
+
+    def _ratios(self, values: Mapping[str, Mapping[str, Record]]) -> Iterator[list[str]]:
+        for shape, records in values.items():
+            measured = {name: record for name, record in records.items() if is_measured(record)}
+            peers = {name: record for name, record in measured.items() if not name.startswith(OURS)}
+            for name, record in measured.items():
+                if name not in peers:
+                    yield [shape, name, *(column.show_ratio(record, peers) for column in self.columns)]
+
+
+def is_measured(record: Record) -> bool:
+    """Whether each request of a record has a sample, and the peer did not fail."""
+    samples = record["samples"].values()
+    return "failed" not in record and bool(samples) and all(samples)
 
 
 def choose_peers(shape: Shape, artefacts: list[str], runtimes: list[str], words: list[str]) -> list[Peer]:
     own = [ours(shape.kind, tuple(artefact.split()), runtime) for artefact in artefacts for runtime in runtimes]
     fitting = [peer for peer in PEERS if peer.kind == shape.kind and shape.name not in peer.not_for]
     return [peer for peer in [*fitting, *own] if any(word in peer.name for word in words)]
-
-
-def rate(long: list[list[float]], short: list[list[float]], tokens: int) -> str:
-    """Tokens per second between two lengths: of the medians, and of the longer one's quartiles."""
-    first = spread(short)[1]
-    if spread(long)[0] <= first:
-        return "too noisy"
-    low, middle, high = (tokens / (one - first) for one in reversed(spread(long)))
-    return f"{middle:.0f} ({low:.0f} … {high:.0f}){counted_values(long)[1] or counted_values(short)[1]}"
 
 
 def agreement(record: Record, reference: Record | None) -> str:

@@ -1,6 +1,7 @@
 """CTranslate2: a decoder or a translator that its converter made from transformers' folder."""
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,23 +19,37 @@ def load(folder: str, threads: int, precision: str, kind: str) -> Callable[..., 
     numbers = {word: number for number, word in enumerate(words)}
     model = (ctranslate2.Generator if kind == "decoder" else ctranslate2.Translator)(folder, **settings)
 
-    def generate(prompts: list[list[int]], new_tokens: int) -> list[list[int]]:
+    def hear() -> tuple[dict[int, float], Callable[[Any], bool]]:
+        began_s, heard_s = time.perf_counter(), dict[int, float]()
+
+        def callback(result: Any) -> bool:  # of each row of a step
+            heard_s[result.step] = time.perf_counter() - began_s
+            return False
+
+        return heard_s, callback
+
+    def generate(prompts: list[list[int]], new_tokens: int) -> dict[str, Any]:
+        heard_s, callback = hear()
         results = model.generate_batch(
             [[words[token] for token in prompt] for prompt in prompts],
             max_length=new_tokens,
             min_length=new_tokens,
             include_prompt_in_result=False,
+            callback=callback,
             **GREEDY,
         )
-        return [result.sequences_ids[0] for result in results]
+        return {"tokens": [result.sequences_ids[0] for result in results], "steps_s": list(heard_s.values())}
 
-    def translate(prompts: list[list[int]], new_tokens: int) -> list[list[int]]:
+    def translate(prompts: list[list[int]], new_tokens: int) -> dict[str, Any]:
+        heard_s, callback = hear()
         results = model.translate_batch(
             [[words[token] for token in prompt] for prompt in prompts],
             max_decoding_length=new_tokens,
             min_decoding_length=new_tokens,
+            callback=callback,
             **GREEDY,
         )
-        return [[numbers[word] for word in result.hypotheses[0]] for result in results]
+        tokens = [[numbers[word] for word in result.hypotheses[0]] for result in results]
+        return {"tokens": tokens, "steps_s": list(heard_s.values())}
 
     return generate if kind == "decoder" else translate

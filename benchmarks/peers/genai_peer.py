@@ -1,5 +1,6 @@
 """onnxruntime-genai: the graph that its builder makes, and its own generation loop."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,8 @@ def load(folder: str, threads: int) -> Callable[..., Any]:
     config.overlay(f'{{"model": {{"decoder": {{"session_options": {{"intra_op_num_threads": {threads}}}}}}}}}')
     model = og.Model(config)
 
-    def run(prompts: list[list[int]], new_tokens: int) -> list[list[int]]:
+    def run(prompts: list[list[int]], new_tokens: int) -> dict[str, Any]:
+        began_s, steps_s = time.perf_counter(), []
         length = len(prompts[0]) + new_tokens
         params = og.GeneratorParams(model)
         params.set_search_options(
@@ -28,6 +30,8 @@ def load(folder: str, threads: int) -> Callable[..., Any]:
         generator.append_tokens(np.array(prompts, dtype=np.int32))
         for _ in range(new_tokens):
             generator.generate_next_token()
-        return [generator.get_sequence(row)[-new_tokens:].tolist() for row in range(len(prompts))]
+            steps_s.append(time.perf_counter() - began_s)
+        tokens = [generator.get_sequence(row)[-new_tokens:].tolist() for row in range(len(prompts))]
+        return {"tokens": tokens, "steps_s": steps_s}
 
     return run

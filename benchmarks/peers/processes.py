@@ -23,11 +23,20 @@ class PeerError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerSample:
-    """One timed request; ``peak_mb`` is the most memory that the process has held so far."""
+    """One timed request.
+
+    Attributes:
+        seconds: of the call.
+        others: share of the processors that others used meanwhile.
+        returned: by the peer; of one that generates, the tokens.
+        steps_s: of one that generates, when each step had its tokens, from the call's start.
+        peak_mb: the most memory that the process has held so far.
+    """
 
     seconds: float
     others: float
     returned: list[Any]
+    steps_s: list[float]
     peak_mb: float
 
 
@@ -77,8 +86,13 @@ class PeerProcess:
         answer = self._read_answer()
         busy, passed = (after - was for after, was in zip(processor_seconds(), before, strict=True))
         others = max(0.0, busy - answer["processor_s"]) / max(passed, 1e-9)
+        returned, steps_s = answer["returned"], list[float]()
+        if isinstance(returned, dict):
+            returned, steps_s = returned["tokens"], returned["steps_s"]
+            if len(steps_s) != request["new_tokens"]:
+                raise PeerError(f"it said when {len(steps_s)} steps ended, and was to take {request['new_tokens']}")
         return PeerSample(
-            seconds=answer["seconds"], others=others, returned=answer["returned"], peak_mb=answer["peak_mb"]
+            seconds=answer["seconds"], others=others, returned=returned, steps_s=steps_s, peak_mb=answer["peak_mb"]
         )
 
     def _read_answer(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 from benchmarks.peers.shapes import Kind
 from export.precision.precisions import PRECISIONS
 
+OURS = "ours"
 _GENAI = ("{modern}", "-m", "onnxruntime_genai.models.builder", "-i", "{source}", "-o", "{out}", "-e", "cpu")
 _OPENVINO = ("-m", "benchmarks.peers.export_openvino")
 _CT2 = ("{modern}", "-m", "ctranslate2.converters.transformers", "--model", "{source}", "--output_dir", "{out}")
@@ -100,10 +101,10 @@ def ours(kind: Kind, words: tuple[str, ...], runtime: str) -> Peer:
     calibration = ("--calibration", "{source}/calibration.npz") if calibrated else ()
     title = " ".join(word.removeprefix("--") for word in words) or "fp32"
     return Peer(
-        name=f"ours {title}, {runtime}",
+        name=f"{OURS} {title}, {runtime}",
         kind=kind,
         file="attendant_peer.py",
-        environment="ours",
+        environment=OURS,
         make=("{python}", "-m", "attendant", "export", "onnx", "{ours}", "--out", "{out}", *words, *calibration),
         product="-".join(["artefact", *title.split()]),
         options={"runtime": runtime, "kind": kind},

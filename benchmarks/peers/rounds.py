@@ -1,4 +1,4 @@
-"""Round-robin over the peers of a shape, a fresh prompt for every sample, until each measure has enough quiet samples.
+"""Round-robin over the peers of a shape, a fresh prompt for every sample, until each request has enough quiet samples.
 
 Samples are kept in one JSON file after every peer's turn, so that a run that was stopped goes on where it was.
 """
@@ -24,6 +24,8 @@ from benchmarks.peers.shapes import Shape
 TRIES = 3
 Request = Callable[[Shape, np.random.Generator], dict[str, Any]]
 Record = dict[str, Any]
+Rows = list[tuple[float, float]]
+"""A value, and the share of the processors that others used meanwhile, of each sample."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +33,8 @@ class Plan:
     """How much is measured.
 
     Attributes:
-        requests: measure → what is sent; the first is also sent with a fixed seed, to compare answers.
-        rounds: quiet samples of each measure.
+        requests: name → what is sent; the first is also sent with a fixed seed, to compare answers.
+        rounds: quiet samples of each request.
         deadline: ``time.monotonic()`` after which nothing more is begun.
     """
 
@@ -108,7 +110,7 @@ def warm_up(shape: Shape, process: PeerProcess, record: Record, plan: Plan) -> N
 
 
 def take_turn(shape: Shape, process: PeerProcess, record: Record, plan: Plan, number: int) -> None:
-    """Samples of each measure that has no more quiet ones than this round's number."""
+    """Samples of each request that has no more quiet ones than this round's number."""
     for name, request in plan.requests.items():
         kept = record["samples"].setdefault(name, [])
         if len(quiet_values(kept)) > number:
@@ -116,7 +118,7 @@ def take_turn(shape: Shape, process: PeerProcess, record: Record, plan: Plan, nu
         for _ in range(TRIES):
             wait_until_quiet(plan.patience_s)
             sample = process.send(request(shape, np.random.default_rng()))
-            kept.append([sample.seconds, round(sample.others, 3)])
+            kept.append([sample.seconds, round(sample.others, 3), [round(one, 6) for one in sample.steps_s]])
             record["peak_mb"] = sample.peak_mb
             if sample.others < QUIET or time.monotonic() > plan.deadline:
                 break

@@ -1,5 +1,6 @@
 """transformers: models as they are published, texts by generate(); also optimum's translators of OpenVINO's graphs."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,20 @@ CLASSES = {
     "translator": "AutoModelForSeq2SeqLM",
     "vision": "AutoModelForImageClassification",
 }
+
+
+class StepClock(transformers.generation.streamers.BaseStreamer):
+    """Hears of the prompt, and then of each step's tokens: when, in seconds from when it was made."""
+
+    def __init__(self) -> None:
+        self._began_s = time.perf_counter()
+        self.heard_s: list[float] = []
+
+    def put(self, value: Any) -> None:
+        self.heard_s.append(time.perf_counter() - self._began_s)
+
+    def end(self) -> None:
+        """The last tokens came before."""
 
 
 def load(folder: str, threads: int, precision: str, kind: str, openvino: bool = False) -> Callable[..., Any]:
@@ -43,12 +58,14 @@ def load(folder: str, threads: int, precision: str, kind: str, openvino: bool = 
         special = {"num_beams": 1, "pad_token_id": start, "decoder_start_token_id": start}
     model.generation_config = transformers.GenerationConfig(do_sample=False, eos_token_id=None, **special)
 
-    def generate(prompts: list[list[int]], new_tokens: int) -> list[list[int]]:
-        ids = torch.tensor(prompts)
+    def generate(prompts: list[list[int]], new_tokens: int) -> dict[str, Any]:
+        clock, ids = StepClock(), torch.tensor(prompts)
         mask = torch.ones_like(ids)
         with torch.inference_mode():
-            tokens = model.generate(ids, attention_mask=mask, max_new_tokens=new_tokens, min_new_tokens=new_tokens)
-        answers: list[list[int]] = tokens[:, ids.shape[1] if kind == "decoder" else 1 :].tolist()
-        return answers
+            tokens = model.generate(
+                ids, attention_mask=mask, max_new_tokens=new_tokens, min_new_tokens=new_tokens, streamer=clock
+            )
+        answers = tokens[:, ids.shape[1] if kind == "decoder" else 1 :].tolist()
+        return {"tokens": answers, "steps_s": clock.heard_s[1:]}
 
     return generate

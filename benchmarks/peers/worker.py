@@ -4,7 +4,8 @@
 
 The peer is a file with ``load(folder, threads, **options)``, which returns a callable. A request is a JSON object of
 the callable's arguments; the answer gives the seconds of the call, those of the processor that this process used
-meanwhile, and what the call returned.
+meanwhile, and what the call returned. One that generates returns ``tokens`` and ``steps_s``: seconds from the call's
+start at which each step had its tokens.
 """
 
 import json

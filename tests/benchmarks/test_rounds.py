@@ -4,8 +4,9 @@ import time
 
 import pytest
 
+from benchmarks.decode import columns
 from benchmarks.harness.rounds import counted_values, quiet_values, show_spread
-from benchmarks.peers.comparison import agreement, rate
+from benchmarks.peers.comparison import agreement
 from benchmarks.peers.processes import PeerError, PeerProcess
 from benchmarks.peers.registry import PEERS, Peer, ours
 from benchmarks.peers.rounds import Plan, Samples, measure
@@ -101,9 +102,15 @@ def test_samples_count_where_others_left_the_machine_alone():
 
 
 def test_a_rate_leaves_the_prompt_out():
-    first, long = [[0.1, 0.0]] * 3, [[0.3, 0.0]] * 3
-    assert rate(long, first, 48) == "240 (240 … 240)"
-    assert rate(first, long, 48) == "too noisy"
+    first, rate = columns(8)
+    slow, fast = ({"samples": {"batch 8": [[9.0, 0.0, [0.1, *steps]]] * 3}} for steps in ([0.2, 0.3], [0.14, 0.2]))
+    assert first.show(slow) == "100.0 (100.0 … 100.0)"
+    assert rate.show(slow) == "80 (80 … 80)"
+    assert rate.show_ratio(fast, {"slow": slow, "fast": fast}) == "1.00 (fast)"
+    assert rate.show_ratio(fast, {"slow": slow}) == "2.00 (slow)"
+    slower = {"samples": {"batch 8": [[9.0, 0.5, [0.2, 0.3]]] * 3}}
+    assert first.show_ratio(slow, {"slower": slower}) == "2.00 ? (slower)"
+    assert first.show_ratio(slow, {}) == ""
 
 
 def test_answers_are_compared_with_transformers():
@@ -124,6 +131,7 @@ def test_our_peer_answers_every_prompt_with_as_many_tokens(kind, request, tmp_pa
     with PeerProcess(ours(kind, (), "auto"), folder, 1, tmp_path / "log") as process:
         sample = process.send({"prompts": [[3, 4, 5], [6, 7, 8]], "new_tokens": 4})
     assert [len(row) for row in sample.returned] == [4, 4]
+    assert 0 < sample.steps_s[0] < sample.steps_s[1] < sample.steps_s[2] < sample.steps_s[3] <= sample.seconds
     assert sample.peak_mb > 10
 
 
@@ -135,5 +143,6 @@ def test_transformers_peer_continues_greedily(tmp_path):
     options = {"precision": "float32", "kind": "decoder"}
     peer = Peer(name="x", kind="decoder", file="transformers_peer.py", environment="ours", options=options)
     with PeerProcess(peer, tmp_path / "model", 1, tmp_path / "log") as process:
-        first, second = (process.send({"prompts": [[3, 4, 5]], "new_tokens": 6}).returned for _ in range(2))
-    assert first == second and len(first[0]) == 6
+        first, second = (process.send({"prompts": [[3, 4, 5]], "new_tokens": 6}) for _ in range(2))
+    assert first.returned == second.returned and len(first.returned[0]) == 6
+    assert first.steps_s == sorted(first.steps_s) and first.steps_s[-1] <= first.seconds
