@@ -56,8 +56,13 @@ class CanaryResult:
     stalled_s: float = 0.0
 
 
-async def check_answer(client: TritonClient, model: ServedModel) -> CanaryResult:
+async def check_answer(client: TritonClient, model: ServedModel, though_busy: bool = False) -> CanaryResult:
     """Send a model its example, or something harmless, and judge the answer.
+
+    Args:
+        client: of its server.
+        model: that answers.
+        though_busy: wait for the answer of an engine that is at work; else to be at work is answer enough.
 
     Raises:
         InputError, ServerError: the model refused it or failed.
@@ -67,6 +72,8 @@ async def check_answer(client: TritonClient, model: ServedModel) -> CanaryResult
         return CanaryResult(found="loaded; no canary for a model of another project", right=True)
     check: Rule = resolve(TASKS[model.task].canary)
     with reading(model.name):
+        if model.says_health and not though_busy and (verdict := await _check_engine(client, model)) is not None:
+            return verdict
         return await check(client, model, example.get("inputs") or {}, example.get("answer"))
 
 
@@ -98,8 +105,6 @@ async def engine_health(client: TritonClient, model: ServedModel) -> EngineHealt
 
 async def _check_engine(client: TritonClient, model: ServedModel) -> CanaryResult | None:
     """The verdict on an engine that is at work, which need not answer an example as well; None of one that is idle."""
-    if not model.says_health:
-        return None
     health = await engine_health(client, model)
     if health.loading:
         return CanaryResult(found="its engine is being started anew", right=False, answered=False)
@@ -112,8 +117,6 @@ async def _check_engine(client: TritonClient, model: ServedModel) -> CanaryResul
 
 async def check_text(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> CanaryResult:
     """Few tokens, and an end that says why."""
-    if (verdict := await _check_engine(client, model)) is not None:
-        return verdict
     harmless = HARMLESS_PROMPT if model.token_ids_only else HARMLESS_TEXT
     prompt = inputs.get(INPUT_IDS, inputs.get("text"))
     limit = HARMLESS_TOKENS if prompt is None else inputs.get("max_tokens")
@@ -139,8 +142,6 @@ async def check_captioner(
     client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any
 ) -> CanaryResult:
     """The same of an image."""
-    if (verdict := await _check_engine(client, model)) is not None:
-        return verdict
     pixels = np.asarray(inputs[PIXELS], model.dtypes[PIXELS]) if PIXELS in inputs else blank_pixels(model)
     limit = inputs.get("max_tokens", None if answer else HARMLESS_TOKENS)
     return await _check_stream(Captioner(client, model).stream(pixels, SamplingParams(max_tokens=limit)), limit, answer)

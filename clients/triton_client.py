@@ -191,14 +191,15 @@ class TritonClient:
         failed = sorted(index.models, key=lambda version: version.reason != "unloaded")
         return {version.name: version.reason or version.state for version in failed if version.name not in ready}
 
-    async def inference_count(self, model: str) -> int:
-        """How many requests a model has answered or failed so far.
+    async def usage(self, model: str) -> tuple[int, int, int]:
+        """Requests that a model has answered or failed since it was loaded, batches that it ran, and nanoseconds.
 
         Raises:
             ServerError: the server does not say.
         """
-        answer = await self._call(self._client.get_inference_statistics(model), model, self.timeout_s)
-        return sum(one.inference_stats.success.count + one.inference_stats.fail.count for one in answer.model_stats)
+        models = (await self._call(self._client.get_inference_statistics(model), model, self.timeout_s)).model_stats
+        done = [part for one in models for part in (one.inference_stats.success, one.inference_stats.fail)]
+        return sum(one.count for one in done), sum(one.execution_count for one in models), sum(one.ns for one in done)
 
     async def reload(self, model: str) -> None:
         """Unload a model, and load it anew from the server's repository.

@@ -6,12 +6,13 @@ a busy model is a healthy one.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Never, TypeVar
+from typing import Never, TypeVar
 
+from attendant.engine_health import EngineHealth
 from attendant.errors import AttendantError, LateError, ServerError, UnfinishedError, UnreachableError
 from clients.canary import CanaryResult, check_answer, engine_health
 from clients.served_model import ServedModel
@@ -39,8 +40,8 @@ BIRTH_S = 4.0
 """How long a model that is being loaded may have no worker."""
 LOOK_S = 1.0
 """Between two looks at the files of a model that answered wrongly."""
-ADOPT_S = 2.0
-"""Between two looks for workers that others have loaded: to find a server's processes takes milliseconds."""
+PATIENCE_S = 5.0
+"""How long a model that is loaded may be away until it answers its example behind others' requests."""
 LOADING = "LOADING"
 BY_OTHERS = ("unloaded", "UNLOADING", LOADING)
 """What Triton's index says of a model that somebody unloads, or loads."""
@@ -105,9 +106,8 @@ class ModelWatch:
         self._workers, self._meter = list[Worker](), WorkMeter()
         self._unanswered, self._silent_s, self._still_s, self._stopped_s = False, 0.0, 0.0, 0.0
         self._canary_s, self._canary_took_s = 0.0, 0.0
-        self._count, self._failures = 0, 0
+        self._usage, self._failures = (0, 0, 0), 0
         self._stopped = dict[int, float]()
-        self._adopted_s = 0.0
         self._unloaded = False  # by this watch, and not by who has the admin key
 
     async def check(self) -> None:
@@ -118,8 +118,9 @@ class ModelWatch:
                 raise ServerError(f"the model {self.name!r}, loaded", reason, "mend it", message=reason)
             self._served = await self._client.model(self.name)
             self._workers = self._workers_of(self._served)
-            self._failures = FAILURES - 1
-            self.reason = await self._answer_example()
+            self._usage, self._failures = (0, 0, 0), FAILURES - 1
+            self.reason = await self._answer_example(PATIENCE_S)
+            self._usage = await self._client.usage(self.name)
             if self._unanswered:
                 self.reason = "it does not answer its example"
         except AttendantError as error:
@@ -157,33 +158,32 @@ class ModelWatch:
             AttendantError: the server does not say.
         """
         assert self._served is not None
-        if time.monotonic() - self._adopted_s > ADOPT_S:
-            await self._adopt()
+        before, self._usage = self._usage, await self._while_alive(self._client.usage(self.name))
+        if any(now < was for now, was in zip(self._usage, before, strict=True)):  # each load counts from zero
+            self._wrong.load(self.name)
+            await self.check()
+            return self.reason
         due_s = time.monotonic() - self._canary_s - self._canary_took_s / CANARY_SHARE
         if self._served.says_health:
             health = await self._ask(engine_health(self._client, self._served))
             if health is None:
                 return ""
-            if not health.alive:
-                return "its thread that answers has ended"
-            # Its own watch starts an engine anew that hangs.
-            if health.hung_s > (2 * LONGEST_STEP_S if health.loading else 2 * HANG_S):
-                return f"its engine hangs for {health.hung_s:.0f} s, and is not started anew"
-            if health.loading:  # by the manifest of its first start: the files may be another artefact's by now
-                return f"its engine cannot be started anew: {health.failure}" if health.failure else ""
+            if (trouble := _trouble_of(health)) or health.loading:
+                return trouble
             moves = health.busy or due_s < CANARY_S
         else:
-            before, self._count = self._count, await self._client.inference_count(self.name)
-            moves = due_s < (CANARY_S if self._count != before else 0.0)
+            moves = due_s < (CANARY_S if self._usage != before else 0.0)
         return "" if moves and not self._failures else await self._answer_example()
 
-    async def _answer_example(self) -> str:
+    async def _answer_example(self, patience_s: float = inf) -> str:
         """What is wrong with the answer; empty if nothing is, it may be an accident, or there was none."""
         assert self._served is not None
         self._canary_s = time.monotonic()
-        wrong = ""
+        verdict, wrong = None, ""
         try:
-            verdict = await (self._ask_engine() if self._served.says_health else self._ask(self._example()))
+            example = check_answer(self._client, self._served, though_busy=self._failures > 0)
+            asks_engine = self._served.says_health
+            verdict = await (self._ask_engine(example, patience_s) if asks_engine else self._ask(example))
             self.is_wrong = verdict is not None and verdict.answered and not verdict.right
             if verdict is not None and not verdict.right:
                 wrong = f"expected the right answer to its example; found {verdict.found}"
@@ -195,25 +195,27 @@ class ModelWatch:
         if wrong and await self._is_another():
             self._failures, self.is_wrong = 0, False
             return ""
-        self._failures = self._failures + 1 if wrong else 0
+        if wrong or verdict is not None:  # else it is asked again
+            self._failures = self._failures + 1 if wrong else 0
         return wrong if self._failures >= FAILURES else ""
 
-    def _example(self) -> Coroutine[Any, Any, CanaryResult]:
-        assert self._served is not None
-        return check_answer(self._client, self._served)
-
-    async def _ask_engine(self) -> CanaryResult | None:
+    async def _ask_engine(self, example: Awaitable[CanaryResult], patience_s: float) -> CanaryResult | None:
         """The verdict on the example of a model that says its health, which alone tells whether it hangs."""
         assert self._served is not None
-        canary = asyncio.ensure_future(self._example())
-        canary.add_done_callback(lambda done: done.cancelled() or done.exception())  # if its worker hangs meanwhile
-        while not canary.done():
-            await self._while_alive(asyncio.wait({canary}, timeout=1.0))
-            await self._ask(engine_health(self._client, self._served))
+        canary, until_s = _begin(example), time.monotonic() + patience_s
         try:
-            return await canary
-        except (LateError, UnfinishedError, UnreachableError):
+            while not canary.done():
+                await self._while_alive(asyncio.wait({canary}, timeout=1.0))
+                health = await self._ask(engine_health(self._client, self._served))
+                if health is not None and (trouble := _trouble_of(health)):
+                    raise HangError("an engine that answers", trouble, "none", message=trouble)
+                if time.monotonic() > until_s:
+                    return None
+            with suppress(LateError, UnfinishedError, UnreachableError):
+                return await canary
             return None
+        finally:
+            canary.cancel()
 
     async def _ask(self, question: Awaitable[Result]) -> Result | None:
         """The answer to a question; None where there was none.
@@ -248,8 +250,7 @@ class ModelWatch:
         Raises:
             HangError: one is dead, or none has done or answered anything for too long.
         """
-        future = asyncio.ensure_future(work)
-        future.add_done_callback(lambda done: done.cancelled() or done.exception())  # if nobody waits for it any more
+        future = _begin(work)
         while not future.done():
             began_s = time.monotonic()
             await asyncio.wait({future}, timeout=SHORT_TICK_S if self._stopped else TICK_S)
@@ -278,11 +279,7 @@ class ModelWatch:
         return future.result()
 
     async def _reload(self) -> None:
-        loading = asyncio.ensure_future(self._client.reload(self.name))
-        loading.add_done_callback(
-            lambda done: done.cancelled() or done.exception()
-        )  # if the server is replaced meanwhile
-        lives_s, stood_s = time.monotonic(), 0.0
+        loading, lives_s, stood_s = _begin(self._client.reload(self.name)), time.monotonic(), 0.0
         while not (await asyncio.wait({loading}, timeout=TICK_S))[0]:
             stopped = [one.is_stopped for one in self._find_workers()]
             stood_s += TICK_S * all(stopped) * bool(stopped)
@@ -310,14 +307,6 @@ class ModelWatch:
         latest = max((worker.started for worker in self._workers), default=-1)
         young = [one for one in self._workers_of(served) if one.lives and one.started >= latest]
         return [] if len(young) < max(1, served.instances) or set(young) & set(self._workers) else young
-
-    async def _adopt(self) -> None:
-        # Workers of a former load may still answer for long, and those that others have loaded since are the model's.
-        assert self._served is not None
-        self._adopted_s = time.monotonic()
-        if self._born(self._served) and self.name not in await self._client.failed_models():
-            self._served = await self._client.model(self.name)
-            self._workers = self._workers_of(self._served)
 
     async def _is_another(self) -> bool:
         # Others may have loaded it, with an example of its own, while its former worker still answers what it had to.
@@ -393,3 +382,19 @@ class ModelWatch:
                 await self._unload()
         self._unanswered, self._silent_s, self._still_s, self._stopped_s = False, 0.0, 0.0, 0.0
         self._report(f"{self.name} answers again, after {time.monotonic() - self.away_s:.1f} s")
+
+
+def _begin(work: Awaitable[Result]) -> asyncio.Future[Result]:
+    future = asyncio.ensure_future(work)
+    future.add_done_callback(lambda done: done.cancelled() or done.exception())  # if nobody waits for it any more
+    return future
+
+
+def _trouble_of(health: EngineHealth) -> str:
+    if not health.alive:
+        return "its thread that answers has ended"
+    # Its own watch starts an engine anew that hangs.
+    if health.hung_s > (2 * LONGEST_STEP_S if health.loading else 2 * HANG_S):
+        return f"its engine hangs for {health.hung_s:.0f} s, and is not started anew"
+    # By the manifest of its first start: the files may be another artefact's by now.
+    return f"its engine cannot be started anew: {health.failure}" if health.loading and health.failure else ""

@@ -4,18 +4,24 @@ import asyncio
 import os
 import signal
 import time
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 import tritonclient.grpc as triton
+from tritonclient.utils import InferenceServerException
 
+from attendant.errors import AttendantError
+from attendant.sampling_params import SamplingParams
 from clients.canary import CanaryResult
 from clients.served_model import ServedModel
+from clients.text import TextModel
+from clients.triton_client import TritonClient
 from serving.processes import process_of
 from serving.triton.server import model_watch
 from serving.triton.server.model_watch import ModelWatch, ServerPulse
 from serving.triton.server.workers import Worker, workers_of
-from tests.serving.triton.server.test_supervisor import doubles, supervised, until
+from tests.serving.triton.server.test_supervisor import Asker, doubles, supervised, until
 
 
 def pids(group):
@@ -79,9 +85,11 @@ def test_a_worker_that_others_loaded_is_watched_while_the_one_before_still_answe
         await until(lambda: servers)
         client = triton.InferenceServerClient(servers[0].endpoints.grpc)
         before = pids(servers[0].group)
+        assert doubles(client)
+        await asyncio.sleep(1)  # five looks
         body.touch()
         await asyncio.to_thread(client.load_model, "double", headers=dict(servers[0].admin_key.grpc_metadata))
-        await asyncio.sleep(model_watch.ADOPT_S + 1)
+        await asyncio.sleep(1)
         (loaded,) = pids(servers[0].group) - before
         assert before < pids(servers[0].group), "the one before is still there"
         killed_s = time.monotonic()
@@ -151,6 +159,59 @@ def test_so_is_a_generative_one_whose_worker_of_before_has_not_ended(settings, r
     supervised(settings, scenario)
 
 
+@pytest.mark.planted
+def test_a_load_that_fails_slowly_leaves_the_model_as_it_was(settings, capsys):
+    body = settings.repository / "double" / "1" / "model.py"
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        others = Asker(servers[0].endpoints.grpc)
+        others.start()
+        before, was = pids(servers[0].group), body.read_text()
+        body.write_text(was + "\n    def initialize(self, args):\n        __import__('time').sleep(4)\n        1 / 0\n")
+        client, key = triton.InferenceServerClient(servers[0].endpoints.grpc), dict(servers[0].admin_key.grpc_metadata)
+        with pytest.raises(InferenceServerException, match="division by zero"):
+            await asyncio.to_thread(client.load_model, "double", headers=key)
+        await asyncio.sleep(1.5)  # seven looks
+        others.leaving.set()
+        others.join()
+        assert others.good > 20 and others.errors == [] and before == pids(servers[0].group)
+        assert "loaded anew" not in capsys.readouterr().err
+
+    supervised(settings, scenario)
+
+
+@pytest.mark.planted
+def test_a_busy_model_that_others_loaded_answers_its_example_all_the_same(settings, repository_of_two, capsys):
+    settings, name = replace(settings, repository=repository_of_two), "dates-transformer"
+    config = settings.repository / name / "config.pbtxt"
+
+    async def ask(address, leaving):
+        async with TritonClient(address) as client:
+            model = TextModel(client, await client.model(name))
+            while not leaving.is_set():
+                with suppress(AttendantError):
+                    async for _ in model.stream("3rd of march 1997 and more", SamplingParams(max_tokens=60)):
+                        pass
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        address, leaving = servers[0].endpoints.grpc, asyncio.Event()
+        asking = [asyncio.ensure_future(ask(address, leaving)) for _ in range(8)]
+        config.write_text(config.read_text().replace("1997-03-03", "1997-03-04"))
+        client, key = triton.InferenceServerClient(address), dict(servers[0].admin_key.grpc_metadata)
+        await asyncio.to_thread(client.load_model, name, headers=key)
+        began_s = time.monotonic()
+        await until(lambda: f"{name} is loaded anew once its files change" in capsys.readouterr().err)
+        assert time.monotonic() - began_s < 6 and not client.is_model_ready(name)
+        config.write_text(config.read_text().replace("1997-03-04", "1997-03-03"))
+        await until(lambda: f"{name} answers again" in capsys.readouterr().err)
+        leaving.set()
+        await asyncio.gather(*asking)
+
+    supervised(settings, scenario)
+
+
 class Exchanged:
     """A client of a server on which somebody exchanges a model between two answers."""
 
@@ -179,7 +240,7 @@ def test_workers_of_loads_before_which_still_answer_are_not_watched(monkeypatch,
 def test_a_model_is_not_wrong_by_the_example_of_the_one_before(monkeypatch):
     asked = []
 
-    async def check(client, model):
+    async def check(client, model, though_busy):
         asked.append(model)
         return CanaryResult(found="new", right=model is new)
 

@@ -44,8 +44,8 @@ class OddClient:
     async def failed_models(self):
         return {}
 
-    async def model(self, name):
-        return SERVED
+    async def usage(self, name):
+        return self.streams, 0, 0
 
     async def stream(self, *args, **kwargs):
         self.streams += 1
@@ -61,9 +61,7 @@ def test_a_look_that_fails_by_a_mistake_of_ours_is_reported_and_the_watch_goes_o
 
     async def scenario() -> None:
         watch = ModelWatch("odd", 0, client, reports.append, ServerPulse(), WrongModels(Path("none")))
-        await watch.check()
-        assert watch.reason == ""
-        client.odd, client.streams = True, 0
+        watch._served, client.odd = SERVED, True
         watching = asyncio.ensure_future(watch.watch(0.01))
         while client.streams < 3 and not watching.done():
             await asyncio.sleep(0.01)
