@@ -311,10 +311,11 @@ class Gateway:
         key: Key | None = getattr(request.state, "key", None)
         if key is None or not key.tokens:
             return
-        served = await self.pool.model(model)
+        versions = await self.pool.versions(model)
         answers = 0
         if options is not None:
-            answers = options.n * most_tokens(options, served.parameters) * max(1, len(prompts))
+            longest = max(most_tokens(options, one.parameters) for one in versions)
+            answers = options.n * longest * max(1, len(prompts))
         likely, most = answers, answers
         for prompt in prompts:
             likely += estimate_tokens(prompt)

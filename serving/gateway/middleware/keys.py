@@ -11,6 +11,7 @@ import re
 import secrets
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ MOST_PERIOD_S, MOST_AMOUNT = 100 * 366 * 86_400, 10**15
 """Of a limit."""
 OWNER_ALONE = 0o600
 OWNER_AND_READERS = 0o640
+AGAIN_S = 1.0
+"""After which a file that could not be read is read again: the machine may have lacked descriptors or memory."""
 LOG = logging.getLogger(__name__)
 _SHA256 = re.compile("[0-9a-f]{64}")
 
@@ -71,7 +74,8 @@ class Key:
 class Keys:
     """The keys of a file, which is read again when it has changed: a key that is revoked ends at once.
 
-    Where the changed file is gone or cannot be read, the keys that were read last are kept, and the log says so.
+    Where the changed file is gone or cannot be read, the keys that were read last are kept, the log says so, and it is
+    tried again.
 
     Attributes:
         is_current: whether they are the file's.
@@ -86,7 +90,7 @@ class Keys:
         self._path = path
         self._state = _state_of(path)
         self._keys = read_keys(path)
-        self.is_current = True
+        self.is_current, self._tried_s = True, 0.0
 
     def find(self, secret: str) -> Key | None:
         """The key of that secret, compared in the same time whatever is alike."""
@@ -97,14 +101,16 @@ class Keys:
 
     def _refresh(self) -> None:
         state = _state_of(self._path)
-        if state == self._state:
+        has_changed = state != self._state
+        if not has_changed and (self.is_current or time.monotonic() < self._tried_s + AGAIN_S):
             return
         self._state = state  # as it was before it was read: what changes meanwhile is read the next time
         try:
             self._keys = read_keys(self._path)
         except ArtefactError as error:
-            self.is_current = False
-            LOG.error("the keys that were read last are kept, as the changed file cannot be read: %s", error)
+            self.is_current, self._tried_s = False, time.monotonic()
+            if has_changed:
+                LOG.error("the keys that were read last are kept, as the changed file cannot be read: %s", error)
         else:
             self.is_current = True
 

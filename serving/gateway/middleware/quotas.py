@@ -1,5 +1,8 @@
 """How much each key may ask: requests in a sliding window, counted by the library limits, and tokens in a fixed one.
 
+Both hold on average. The sliding window takes the requests of the one before for evenly spread, and a fixed one ends at
+once: in a time of that length twice as many may pass.
+
 A request that would be one too many is refused before its body is read. The tokens that a request may take are reserved
 before its work begins, and what it took is counted when it is over: requests that come at once stay within the quota.
 

@@ -38,13 +38,16 @@ async def tokenize(request: Request, body: TokenizeRequest) -> Response:
     if served.task != Generator.task:
         _require_plain(served, body)
     if served.task == EMBED:
-        tokens = await while_connected(request, gateway.pool.once(body.model, partial(_tokenize, body=body)))
+        asked = gateway.pool.once(body.model, partial(_tokenize, body=body))
+        served, tokens = await while_connected(request, asked)
         counted = {"count": len(tokens), "max_model_len": served.parameters.get("max_length"), "tokens": tokens}
         return await json_response(lambda: counted, len(tokens))
 
     params = replace(ECHO, parse_special=body.parse_special)
 
     async def prepare(model: ServedModel) -> tuple[str, bool]:
+        nonlocal served
+        served = model  # of several servers the one that answers
         if body.messages is None:
             return body.prompt or "", not body.add_special_tokens
         told = plain_tools([tool.model_dump() for tool in body.tools or ()])
@@ -54,8 +57,13 @@ async def tokenize(request: Request, body: TokenizeRequest) -> Response:
         prompt, is_rendered = prepared
         return model.chat(prompt, ECHO) if is_rendered else model.stream(prompt, params)
 
+    def ask_translator(model: Translator) -> AsyncIterator[Delta]:
+        nonlocal served
+        served = model.model
+        return model.stream(body.prompt or "", params)
+
     if served.task == Translator.task:
-        deltas = gateway.stream(Translator, body.model, lambda model: model.stream(body.prompt or "", params))
+        deltas = gateway.stream(Translator, body.model, ask_translator)
     else:
         deltas = gateway.stream_prepared(Generator, body.model, prepare, ask)
     answer = only_answer(await while_connected(request, read_all(deltas)))
@@ -89,8 +97,8 @@ async def detokenize(request: Request, body: DetokenizeRequest) -> dict[str, Any
     return {"prompt": only_answer(await while_connected(request, read_all(deltas))).text}
 
 
-async def _tokenize(upstream: Upstream, served: ServedModel, body: TokenizeRequest) -> list[int]:
-    return await Embedder(upstream.client, served).tokenize(body.prompt or "", body.parse_special)
+async def _tokenize(upstream: Upstream, served: ServedModel, body: TokenizeRequest) -> tuple[ServedModel, list[int]]:
+    return served, await Embedder(upstream.client, served).tokenize(body.prompt or "", body.parse_special)
 
 
 def _require_plain(served: ServedModel, body: TokenizeRequest) -> None:

@@ -107,6 +107,14 @@ class Pool:
                 return model
         raise _worst(errors)
 
+    async def versions(self, name: str) -> list[ServedModel]:
+        """What each server that has a model says of it.
+
+        Raises:
+            As :meth:`model`.
+        """
+        return [one.models[name] for one in self.upstreams if name in one.models] or [await self.model(name)]
+
     async def once(self, name: str, ask: Ask[Result]) -> Result:
         """One answer.
 

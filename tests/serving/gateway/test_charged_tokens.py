@@ -66,6 +66,20 @@ def test_an_explained_text_is_charged_with_its_prompt(tmp_path):
     assert "num_input_tokens" in str(server.requests[-1].inputs) and '"tokens";r=982;' in left
 
 
+@pytest.mark.planted
+def test_of_servers_with_other_limits_the_longest_answer_is_reserved(tmp_path):
+    lengths = ("64", "512")
+    servers = [FakeTriton(config_of("writer", "generate", max_length=one), deltas=[delta()]) for one in lengths]
+    key = new_key(tmp_path / "keys.json", "ann", tokens="300/day")
+
+    async def ask():
+        async with gateway_of(*servers, keys=tmp_path / "keys.json") as client:
+            headers, sent = {"Authorization": f"Bearer {key}"}, {"model": "writer", "prompt": "a"}
+            return [(await client.post("/v1/completions", json=sent, headers=headers)).status_code for _ in range(4)]
+
+    assert asyncio.run(ask()) == [400] * 4
+
+
 class SlowEmbedder(FakeTriton):
     async def infer(self, request):
         await asyncio.sleep(60)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from attendant.errors import ArtefactError, ConfigError, UnknownNameError
+from serving.gateway.middleware import keys as keys_module
 from serving.gateway.middleware.keys import Keys, new_key, read_keys, revoke_key
 
 
@@ -99,6 +100,23 @@ def test_the_last_good_keys_are_kept_while_the_file_is_damaged_or_gone(path, cap
     assert keys.find(secret) and not keys.is_current
     path.write_bytes(good.replace(b"ann", b"ben"))
     assert keys.find(secret).name == "ben" and keys.is_current
+
+
+@pytest.mark.planted
+def test_a_file_that_could_not_be_read_for_a_moment_is_read_again(path, monkeypatch, caplog):
+    secret = new_key(path, "ann")
+    keys = Keys(path)
+
+    def refuse(path):
+        raise ArtefactError("keys", "OSError: too many open files", "none")
+
+    revoke_key(path, "ann")
+    with monkeypatch.context() as lacking:
+        lacking.setattr(keys_module, "read_keys", refuse)
+        assert keys.find(secret) and keys.find(secret) and not keys.is_current
+    monkeypatch.setattr(keys_module, "AGAIN_S", 0.0)
+    assert keys.find(secret) is None and keys.is_current
+    assert caplog.text.count("the keys that were read last are kept") == 1
 
 
 def test_a_change_is_noticed_though_the_clock_says_the_same(path):

@@ -67,6 +67,29 @@ def test_special_tokens_are_read_in_a_text_where_that_is_said_and_those_of_the_m
     assert "parse_special" not in {tensor.name for tensor in asked.inputs}
 
 
+@pytest.mark.planted
+@pytest.mark.parametrize(
+    ("length", "short", "long"),
+    [
+        ("max_length", MODEL, config_of("writer", "generate", max_length="128", chat_template="<s>{{ messages }}")),
+        ("max_source_length", TRANSLATOR, config_of("translator", "translate", max_source_length="48")),
+    ],
+)
+def test_of_two_servers_the_one_that_made_the_tokens_says_how_many_there_may_be(length, short, long):
+    def echo(size):
+        return [{**ECHO, "output_ids": integers([[0, 7, size]])}]
+
+    servers = [FakeTriton(one, deltas=echo(int(one.parameters[length].string_value))) for one in (short, long)]
+
+    async def run():
+        async with gateway_of(*servers) as client:
+            answers = [await client.post("/tokenize", json={"model": short.name, "prompt": "a"}) for _ in range(4)]
+            return [answer.json() for answer in answers]
+
+    told = [(one["max_model_len"], one["tokens"][-1]) for one in asyncio.run(run())]
+    assert all(most == token for most, token in told) and len(set(told)) == 2
+
+
 def test_a_model_without_a_tokenizer_makes_no_text_of_tokens():
     numbers = config_of("writer", "generate", max_length="64", token_ids_only="true")
     answered, asked = ask("/detokenize", numbers, tokens=[0, 7])
