@@ -173,6 +173,7 @@ class TritonServer:
                 with contextlib.suppress(ServerError):
                     if await client.server_name() == self.name:
                         narrow_regions(self.regions)
+                        self._failed = False  # it was late
                         return
                 self._raise_if_ended()
                 if time.monotonic() > deadline:

@@ -247,7 +247,7 @@ def test_a_broken_model_is_not_served_until_it_is_mended_and_the_others_are(sett
 
 
 @pytest.mark.planted
-def test_a_model_that_is_never_loaded_keeps_no_other_from_being_served(settings, capsys):
+def test_a_model_that_is_never_loaded_keeps_no_other_from_being_served(settings, capsys, tmp_path):
     sample_models.write(settings.repository, "slow", sample_models.DOUBLE_CONFIG, sample_models.SLOW)
 
     async def scenario(servers, lacks):
@@ -257,6 +257,7 @@ def test_a_model_that_is_never_loaded_keeps_no_other_from_being_served(settings,
 
     supervised(settings, scenario, start_timeout_s=10.0)
     assert "not loaded within 10 s, and ended: slow" in capsys.readouterr().err
+    assert list(tmp_path.glob("attendant_*")) == []
 
 
 @pytest.mark.patient
