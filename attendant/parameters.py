@@ -1,4 +1,4 @@
-"""The parameters of ``config.pbtxt`` that a model's body reads back."""
+"""The parameters of ``config.pbtxt`` that a model's body, or a client, reads back."""
 
 from typing import Literal, get_args
 
@@ -11,5 +11,7 @@ DEVICE = "device"
 Device = Literal["auto", "cpu", "cuda", "cuda-no-gluon"]
 DEVICES: tuple[Device, ...] = get_args(Device)
 """What torch runs on; ``cuda-no-gluon`` is a GPU without the kernels in Triton's experimental language Gluon."""
+ARTEFACT = "artefact"
+"""A hash of an artefact's files: two loads of a model that differ in nothing else are told apart by it."""
 GRAPH_MODEL = "graph_model"
 """The model of the same server that runs the graph of a body, where it does not run it itself."""

@@ -16,11 +16,14 @@ import numpy as np
 
 from attendant.errors import InputError, ServerError
 from attendant.tensor_names import HIDDEN, PARSE_SPECIAL, POOLED, TEXT_INPUT, TOKEN_IDS, TOKEN_MASK
+from clients.loads import loaded_anew, model_now
 from clients.served_model import ServedModel
 from clients.statuses import reading
 from clients.triton_client import Array, TritonClient
 
 TASK = "embed"
+TRIES = 3
+"""Of texts in several requests, between which the model was loaded anew: their vectors would be of two."""
 Pooling = Literal["pooled", "mean", "first"]
 
 
@@ -51,6 +54,7 @@ class Embedder:
         Raises:
             InputError: there is no text, or the server refused one.
             ServerError: it failed, or did not answer in time.
+            LoadingError: the model is loaded anew again and again.
         """
         return (await self.embed_counted(texts, pooling, parse_special))[0]
 
@@ -60,10 +64,14 @@ class Embedder:
         """The vectors, as :meth:`embed` gives them, and how many tokens the texts have together."""
         if not texts:
             raise InputError("a text", "none", "give one or more")
-        step = self._model.max_batch or 1
-        batches = [texts[begin : begin + step] for begin in range(0, len(texts), step)]
-        parts = [await self._embed_batch(batch, pooling, parse_special) for batch in batches]
-        return np.concatenate([vectors for vectors, _ in parts]), sum(count for _, count in parts)
+        for _ in range(TRIES):
+            model, step = self._model, self._model.max_batch or 1
+            batches = [texts[begin : begin + step] for begin in range(0, len(texts), step)]
+            parts = [await self._embed_batch(batch, pooling, parse_special) for batch in batches]
+            self._model = model if len(batches) == 1 else await model_now(self._client, model)
+            if self._model == model:
+                return np.concatenate([vectors for vectors, _ in parts]), sum(count for _, count in parts)
+        raise loaded_anew(self._model)
 
     async def tokenize(self, text: str, parse_special: bool = False) -> list[int]:
         """The tokens of a text, with the special ones that the model expects around it.

@@ -43,6 +43,7 @@ async def occlusion_maps(classifier: Classifier, pixels: Array) -> tuple[Array, 
 
     Raises:
         AttendantError: as the classifier raises.
+        LoadingError: the model was loaded anew meanwhile.
     """
     model = classifier.model
     rows, columns = grid_of(model)
@@ -52,6 +53,7 @@ async def occlusion_maps(classifier: Classifier, pixels: Array) -> tuple[Array, 
         numbers = range(begin, min(begin + step, count))
         images = await asyncio.to_thread(_blank_parts, pixels, numbers, (rows, columns), model)
         logits.append(await classifier.logits(images))
+    await classifier.require_unchanged()
     logits_BK = np.concatenate(logits)
     drops_KP = (logits_BK[:1] - logits_BK[1:]).T
     return logits_BK[0], drops_KP.reshape(-1, rows, columns)

@@ -1,6 +1,14 @@
-import numpy as np
+import asyncio
 
-from clients.embed import mean
+import numpy as np
+import pytest
+
+from attendant.errors import LoadingError
+from attendant.tensor_names import HIDDEN, TOKEN_MASK
+from clients import loads
+from clients.classify import Classifier
+from clients.embed import TRIES, Embedder, mean
+from clients.served_model import ServedModel
 
 
 def test_the_mean_is_over_the_tokens_and_not_over_padding():
@@ -9,3 +17,61 @@ def test_the_mean_is_over_the_tokens_and_not_over_padding():
     pooled = mean(hidden, mask)
     assert pooled.dtype == np.float32
     assert pooled.tolist() == [[2.0, 4.0], [5.0, 7.0]]
+
+
+def version(number):
+    parameters = {"task": "embed", "artefact": f"sha256:{number}"}
+    sizes = {"decoupled": False, "max_batch": 2, "inputs": {}, "outputs": {}, "dtypes": {}}
+    return ServedModel(name="encoder", parameters=parameters, **sizes)
+
+
+class Exchanged:
+    """A client of a server on which the encoder is loaded anew behind some batches; its vectors say which it was."""
+
+    server = "127.0.0.1:8001"
+
+    def __init__(self, *behind, silent=False):
+        self.behind, self.batches, self.silent = behind, 0, silent
+
+    @property
+    def version(self):
+        return sum(self.batches > one for one in self.behind)
+
+    async def model(self, name):
+        if self.silent:
+            await asyncio.sleep(60)
+        return version(self.version)
+
+    async def infer(self, name, inputs, outputs, parameters):
+        self.batches += 1
+        (texts,) = inputs.values()
+        hidden = np.full((len(texts), 1, 3), self.version, np.float32)
+        return {HIDDEN: hidden, TOKEN_MASK: np.ones((len(texts), 1), bool)}
+
+
+def vectors(client, count):
+    return asyncio.run(Embedder(client, version(0)).embed(["a"] * count))[:, 0].tolist()
+
+
+@pytest.mark.planted
+def test_vectors_of_several_batches_are_of_one_load_of_the_model():
+    assert vectors(Exchanged(), 5) == [0] * 5
+    assert vectors(Exchanged(1), 5) == [1] * 5
+    assert vectors(Exchanged(0), 2) == [1] * 2, "one batch is of one load whatever happens"
+
+
+@pytest.mark.planted
+def test_texts_whose_model_is_loaded_again_and_again_are_refused():
+    with pytest.raises(LoadingError, match="send it again"):
+        vectors(Exchanged(*range(1, 3 * TRIES + 1)), 5)
+
+
+def test_a_server_that_loads_another_model_meanwhile_keeps_no_texts_waiting(monkeypatch):
+    monkeypatch.setattr(loads, "PATIENCE_S", 0.01)
+    assert vectors(Exchanged(silent=True), 5) == [0] * 5
+
+
+def test_an_image_whose_parts_two_loads_have_seen_is_refused():
+    asyncio.run(Classifier(Exchanged(), version(0)).require_unchanged())
+    with pytest.raises(LoadingError, match="encoder"):
+        asyncio.run(Classifier(Exchanged(-1), version(0)).require_unchanged())

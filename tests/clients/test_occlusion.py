@@ -27,6 +27,9 @@ class Sums:
         self.under_way -= 1
         return pixels.sum(axis=(1, 2, 3), dtype=np.float64)[:, None]
 
+    async def require_unchanged(self):
+        assert not self.under_way
+
 
 @pytest.mark.planted
 def test_a_large_image_is_occluded_batch_by_batch():

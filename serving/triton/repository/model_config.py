@@ -4,6 +4,7 @@ Source: the server's ``model_config.proto``. No ``default_queue_policy`` anywher
 tritonserver 2.51 stalls for 500 ms at a time (triton-inference-server/server #8870).
 """
 
+import hashlib
 import json
 import math
 from collections.abc import Iterable
@@ -17,7 +18,7 @@ from attendant.images import require_fitting_size
 from attendant.labels import label_fault
 from attendant.manifest import Manifest
 from attendant.no_tokenizer import TOKEN_IDS_ONLY
-from attendant.parameters import DEVICE, GRAPH_MODEL, MOST_THREADS, RUNTIME, THREADS, Device, Runtime
+from attendant.parameters import ARTEFACT, DEVICE, GRAPH_MODEL, MOST_THREADS, RUNTIME, THREADS, Device, Runtime
 from attendant.sampling_tensors import SPECS
 from attendant.signature import GraphSignature, TensorSpec
 from attendant.tasks import resolve, task_named
@@ -51,7 +52,7 @@ _ALIGNED = (
     TensorSpec(name=TOKEN_TEXTS, dtype="string", axes=("tokens",)),
     TensorSpec(name=SOURCE_TEXTS, dtype="string", axes=("source",)),
 )
-_OURS = (THREADS, RUNTIME, DEVICE, GRAPH_MODEL, CHAT_TEMPLATE, CONTROL_TOKENS, TOOL_CALLS_ID, TOKEN_IDS_ONLY)
+_OURS = (ARTEFACT, THREADS, RUNTIME, DEVICE, GRAPH_MODEL, CHAT_TEMPLATE, CONTROL_TOKENS, TOOL_CALLS_ID, TOKEN_IDS_ONLY)
 _TYPES = {
     "bool": pb.TYPE_BOOL,
     "int32": pb.TYPE_INT32,
@@ -104,6 +105,7 @@ def model_config_from_manifest(
     _require_fitting_preprocessing(manifest)
     _add_parameters(config, {**own, **manifest.details})
     config.parameters[THREADS].string_value = str(threads)
+    config.parameters[ARTEFACT].string_value = _hash_of(manifest)
     if config.model_transaction_policy.decoupled:
         engine = engine or EngineSettings()
         most = _most_rows(manifest.graph("decoder"))
@@ -118,6 +120,11 @@ def model_config_from_manifest(
         if value != "auto":
             config.parameters[key].string_value = value
     return config
+
+
+def _hash_of(manifest: Manifest) -> str:
+    files = json.dumps(manifest.files, sort_keys=True)
+    return f"sha256:{hashlib.sha256(files.encode()).hexdigest()}"
 
 
 def _require_fitting_preprocessing(manifest: Manifest) -> None:

@@ -128,8 +128,6 @@ class ModelWatch:
         if self.is_wrong:
             self._wrong.count(self.name)
             await self._unload()
-        elif not self.reason:
-            self._wrong.forget(self.name)
 
     async def watch(self, pause_s: float) -> Never:
         """Look at the model again and again, and load it anew where that is needed.
@@ -187,6 +185,8 @@ class ModelWatch:
             self.is_wrong = verdict is not None and verdict.answered and not verdict.right
             if verdict is not None and not verdict.right:
                 wrong = f"expected the right answer to its example; found {verdict.found}"
+            elif verdict is not None and verdict.answered:
+                self._wrong.forget(self.name)
         except HangError:
             raise
         except AttendantError as error:

@@ -28,6 +28,12 @@ def encoder(text_encoder):
     return model_config_from_manifest(Manifest.read(text_encoder))
 
 
+def test_artefacts_of_other_files_are_told_apart_by_their_configurations(digits_artefact, digits):
+    manifest = Manifest.read(digits_artefact)
+    other = dataclasses.replace(manifest, files=dict.fromkeys(manifest.files, "0" * 64))
+    assert model_config_from_manifest(manifest) == digits != model_config_from_manifest(other)
+
+
 def outputs(config):
     return {tensor.name: (tensor.data_type, list(tensor.dims)) for tensor in config.output}
 
