@@ -5,6 +5,7 @@ Legend: B rows, T new positions, V vocabulary.
 
 from dataclasses import dataclass, replace
 from functools import partial
+from time import perf_counter
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from serving.engine.meter import Meter
 from serving.engine.output.alignment import alignment_of
 from serving.engine.output_processor import OutputProcessor
 from serving.engine.request import Request, Sequence, create_sequence, pad_tokens
+from serving.engine.sampling.draft_length import DraftLength
 from serving.engine.sampling.sampler import SampledToken, require_numbers, score_token
 from serving.engine.scheduler import failure
 from serving.engine.settings import EngineSettings
@@ -61,6 +63,7 @@ class Executor:
         vocabulary = next(spec.axes[-1] for spec in model.decoder.signature.outputs if spec.name == LOGITS)
         self._scored_at_once = max(1, SCORED_VALUES // int(vocabulary))
         self._beams = BeamExecutor(model, batch, output_processor)
+        self._draft_length = DraftLength()
 
     def step(self) -> bool:
         """Do a step.
@@ -129,7 +132,9 @@ class Executor:
         runner = self._model.decoder
         if self._model.aligning and any(sequence.request.options.explain for sequence in batch):
             runner = self._model.aligning()
+        began_s = perf_counter()
         results = self._run(batch, width, every_BT, runner)
+        self._draft_length.note(len(batch), width, perf_counter() - began_s)
         self._meter.steps += 1
         for sequence in batch:
             sequence.cached += 1
@@ -176,27 +181,36 @@ class Executor:
     def _accept_tokens(self, sequence: Sequence, scored: Scored) -> None:
         """Sample at each position that was scored, as long as the draft that follows it was right."""
         drafts, sequence.drafts = sequence.drafts, []
+        right = 0
         try:
-            for position in range(len(drafts) + 1):
-                sampled = _sample_token(sequence, scored.logits[position])
+            while True:
+                sampled = _sample_token(sequence, scored.logits[right])
                 over = self._output_processor.add_token(sequence, sampled, scored.alignment)
-                if over or drafts[position : position + 1] != [sampled.token]:
+                if over or drafts[right : right + 1] != [sampled.token]:
                     break
                 sequence.cached += 1
-                self._meter.accepted += 1
+                right += 1
         except AttendantError as error:
             self._output_processor.fail(sequence.request, error)
+        self._meter.accepted += right
+        if sequence.lookup is not None:
+            sequence.lookup.odds.judge(len(drafts), right)
 
     def _draft(self, batch: list[Sequence]) -> int:
         if len(batch) > DRAFTING_ROWS or self._cache.capacity is None:
             return 0
         room = min(self._cache.capacity - len(sequence.tokens) for sequence in batch)
+        drafts = list[tuple[int, float]]()
         for sequence in batch:
             options = sequence.request.options
             if sequence.lookup is not None and sequence.output_length:
                 left = sequence.request.max_tokens - sequence.output_length - 1
                 sequence.drafts = sequence.lookup.draft(max(0, min(options.num_speculative_tokens, room, left)))
-                self._meter.drafted += len(sequence.drafts)
+                drafts.append((len(sequence.drafts), sequence.lookup.odds.probability))
+        most = self._draft_length.best(len(batch), drafts)
+        for sequence in batch:
+            sequence.drafts = sequence.drafts[:most]
+            self._meter.drafted += len(sequence.drafts)
         return max(len(sequence.drafts) for sequence in batch)
 
     def _run(

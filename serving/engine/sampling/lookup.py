@@ -10,9 +10,15 @@ occurrence where this takes the latest.
 
 from collections.abc import Sequence
 
+from serving.engine.sampling.draft_length import Odds
+
 
 class Lookup:
-    """Every n-gram of one sequence so far, and where it last went on; a token costs the same however many there are."""
+    """Every n-gram of one sequence so far, and where it last went on; a token costs the same however many there are.
+
+    Attributes:
+        odds: that its guesses are right.
+    """
 
     def __init__(self, tokens: Sequence[int] = (), longest: int = 3) -> None:
         """Begin with a prompt.
@@ -21,6 +27,7 @@ class Lookup:
             tokens: of the prompt.
             longest: n-gram that is looked up; shorter ones are where it has not been seen.
         """
+        self.odds = Odds()
         self._tokens: list[int] = []
         self._longest = longest
         self._after: dict[tuple[int, ...], int] = {}  # n-gram → where what followed it begins

@@ -1,5 +1,6 @@
 """Requests that share an engine's steps are answered as each alone is, whoever comes and goes."""
 
+import itertools
 from dataclasses import replace
 from functools import partial
 
@@ -13,7 +14,9 @@ from attendant.manifest import Manifest
 from attendant.sampling_params import SamplingParams
 from models.train.caption_data import held_out_pairs
 from models.train.date_data import held_out
+from serving.engine import executor
 from serving.engine.engine import Engine
+from serving.engine.sampling import draft_length
 from serving.engine.settings import EngineSettings
 from serving.engine.text_generation_model import CaptionModel, LanguageModel, TranslationModel
 from tests.text_checkpoints import CAPACITY
@@ -202,7 +205,8 @@ def test_a_step_binds_the_slots_where_they_stand_and_copies_nothing(language_mod
     assert len(set(recording.addresses)) == 1, "the first slot's address, whatever the batch"
 
 
-def test_drafts_change_no_token_and_save_steps_where_the_text_repeats_itself(generator):
+def test_drafts_change_no_token_and_save_steps_where_the_text_repeats_itself(generator, monkeypatch):
+    monkeypatch.setattr(executor, "perf_counter", itertools.count().__next__)  # a step takes as long as any other
     prompt = [9, 8, 7, 9, 8, 7, 9, 8]
     for options in ({}, {"temperature": 0.7, "seed": 3}, {"logit_bias": {9: 100.0}}):
         before = generator.engine.meter.steps
@@ -214,6 +218,29 @@ def test_drafts_change_no_token_and_save_steps_where_the_text_repeats_itself(gen
         assert drafted == plain
     assert generator.engine.meter.steps - before - steps < steps / 2, "of a text that is one token again and again"
     assert 0 < generator.engine.meter.accepted <= generator.engine.meter.drafted
+
+
+def test_drafts_whose_steps_take_too_long_are_left_out_for_a_while(language_model, monkeypatch):
+    model, recording = recorded(language_model, EngineSettings(max_num_seqs=1))
+    now_s = [0.0]
+    monkeypatch.setattr(executor, "perf_counter", lambda: now_s[0])
+    run, widths = recording.run, []
+
+    def timed(feeds):
+        width = feeds["token_ids"].shape[1]
+        if feeds["start"][0]:
+            widths.append(width)
+        now_s[0] += 1.0 if width == 1 else 10.0
+        return run(feeds)
+
+    recording.run = timed
+    options = SamplingParams(ignore_eos=True, num_speculative_tokens=2, logit_bias={9: 100.0})
+    while len(widths) < 1.5 * draft_length.AGAIN:
+        submitted(model, [9, 9], options)
+        finish(model.engine)
+    trials = [place for place, width in enumerate(widths) if width > 1]
+    assert len(trials) == 2 * draft_length.TRIALS, "at the beginning, and after a while"
+    assert trials[draft_length.TRIALS] - trials[draft_length.TRIALS - 1] > draft_length.AGAIN
 
 
 def test_a_prompt_that_begins_as_an_earlier_one_is_not_computed_again(language_model):
