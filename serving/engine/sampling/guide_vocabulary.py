@@ -28,7 +28,7 @@ class GuideVocabulary:
 
     Attributes:
         tokens: number → bytes.
-        special_token_ids: those that no text is said with.
+        special_token_ids: those that no text is said with; an end token, whatever it says, ends the answer.
         bos_token_id, eos_token_id: none, and the first end token.
     """
 
@@ -44,6 +44,7 @@ class GuideVocabulary:
         """
         self._library = tokenizer.library
         special = {number for number, one in self._library.get_added_tokens_decoder().items() if one.special}
+        special.update(end)
         said = [tokenizer.token_bytes(token) for token in range(size)]
         self.special_token_ids = [token for token, text in enumerate(said) if token in special or not text]
         self.tokens = [text or f"<[{token}]>".encode() for token, text in enumerate(said)]

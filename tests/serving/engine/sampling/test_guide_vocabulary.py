@@ -47,6 +47,21 @@ def called(*contents):
     return library
 
 
+@pytest.mark.planted
+@pytest.mark.parametrize("content", ["<end>", "e"], ids=["added", "ordinary"])
+def test_an_end_token_that_says_a_text_comes_only_where_the_answer_may_end(content):
+    library = called("<end>")
+    end = library.token_to_id(content)
+    guide = Guides(Tokenizer(library), library.get_vocab_size(), [end]).create(schema({"type": "string"}))
+    quote = library.token_to_id('"')
+    assert not guide.allowed()[end]
+    guide.take(quote)
+    guide.take(library.token_to_id("a"))
+    assert not guide.allowed()[end], "an answer that ends there is no JSON"
+    guide.take(quote)
+    assert guide.is_complete or guide.allowed()[end]
+
+
 def test_a_long_text_that_is_forced_takes_no_longer_at_each_of_its_tokens(shipped):
     text = "ab cd " * 10_000
     guide = shipped.guides.create(regex(text))
