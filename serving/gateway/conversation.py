@@ -72,7 +72,9 @@ async def converse(request: Request, body: ChatRequest) -> Conversation:
     async def prepare(model: ServedModel) -> str:
         # Of what the server that is asked has now: another may have another version of the model.
         tools = conversation.tools = _tools_of(model, body)
-        return await gateway.templates.render(model, messages, told) + (tools.prompt_end if tools else "")
+        prompt = await gateway.templates.render(model, messages, told) + (tools.prompt_end if tools else "")
+        await gateway.reserve_tokens(request, body.model, [prompt], options)  # with what the template has added
+        return prompt
 
     def ask(model: Generator, prompt: str) -> AsyncIterator[Delta]:
         tools = conversation.tools

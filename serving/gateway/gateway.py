@@ -296,7 +296,7 @@ class Gateway:
     async def reserve_tokens(
         self, request: Request, model: str, prompts: Sequence[str | Sequence[int]], options: SamplingParams | None
     ) -> None:
-        """Set aside what a request can take of its key's quota of tokens, if it has one.
+        """Set aside what a request can take of its key's quota of tokens, if it has one, in place of what was before.
 
         Args:
             request: that is to be answered.
@@ -320,7 +320,8 @@ class Gateway:
         for prompt in prompts:
             likely += estimate_tokens(prompt)
             most += most_prompt_tokens(prompt)
-        request.state.reserved = request.state.quotas.reserve(key, likely, most)
+        before = getattr(request.state, "reserved", 0)
+        request.state.reserved = request.state.quotas.reserve(key, likely, most, before)
 
     async def has_token_ids_only(self, model: str) -> bool:
         """Whether a model has no tokenizer, so that prompts and answers are token ids.

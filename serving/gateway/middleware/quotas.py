@@ -63,7 +63,7 @@ class Quotas:
                 raise RefusedError(429, f"expected at most {item}, of {name}; found more; wait", None, headers)
         return _headers(policies, left)
 
-    def reserve(self, key: Key, likely: int, most: int) -> int:
+    def reserve(self, key: Key, likely: int, most: int, before: int = 0) -> int:
         """Set tokens aside for a request, until :meth:`settle`.
 
         A prompt's tokens are known only to the model. The most that a request can take is reserved where it fits; a
@@ -73,6 +73,7 @@ class Quotas:
             key: with a quota of tokens.
             likely: tokens of the request.
             most: that it can take.
+            before: what is reserved for it, in whose place this comes.
 
         Returns:
             What is reserved.
@@ -80,7 +81,7 @@ class Quotas:
         Raises:
             RefusedError: so much is not left, or more than the whole quota.
         """
-        item, held = parse(key.tokens), self._reserved[key.name]
+        item, held = parse(key.tokens), self._reserved[key.name] - before
         if likely > item.amount:
             found = f"found a request that may take {likely}; set max_tokens, ask for fewer answers or a shorter text"
             raise RefusedError(400, f"expected at most {item}, of tokens; {found}", "max_tokens")
@@ -93,7 +94,7 @@ class Quotas:
             wait_s = RETRY_AFTER_S if likely <= left else str(max(1, math.ceil(left_s)))
             found = f"found a request that may take {likely} where {left - held} are left; wait"
             raise RefusedError(429, f"expected at most {item}, of tokens; {found}", None, {"Retry-After": wait_s})
-        self._reserved[key.name] += reserved
+        self._reserved[key.name] = held + reserved
         return reserved
 
     def settle(self, key: Key, reserved: int, used: int) -> None:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
@@ -24,6 +24,13 @@ from serving.gateway.schemas.completions import Completion, CompletionRequest
 router = APIRouter(prefix="/v1", tags=["text"], responses=FAILURES, route_class=JsonRoute)
 
 
+@dataclass(slots=True, kw_only=True)
+class Shown:
+    """What choices show beside their texts."""
+
+    token_ids: bool
+
+
 @router.post("/completions", response_model=None, responses={200: {"model": Completion, "content": EVENTS}})
 async def complete(request: Request, body: CompletionRequest) -> Response:
     """Continue a prompt, or several."""
@@ -43,20 +50,20 @@ async def complete(request: Request, body: CompletionRequest) -> Response:
     if not body.stream:
         await gateway.require_bounded(body.model, body.prompts(), options)
     await gateway.reserve_tokens(request, body.model, body.prompts(), options)
-    in_ids = body.return_token_ids or await gateway.has_token_ids_only(body.model)
-    began_s = time.monotonic()
+    shown, began_s = Shown(token_ids=body.return_token_ids), time.monotonic()
 
     def ask(model: Generator, prompt: str | Sequence[int]) -> AsyncIterator[Delta]:
+        shown.token_ids |= model.model.token_ids_only  # by what the one is that answers
         passed_ms = round(1e3 * (time.monotonic() - began_s))  # while the prompts before it were answered
         return model.stream(prompt, replace(options, deadline_ms=max(1, (options.deadline_ms or 1) - passed_ms)))
 
     deltas = gateway.stream_all(Generator, body.model, body.prompts(), ask, usage)
     head = {"id": f"cmpl-{uuid4().hex}", "object": "text_completion", "created": int(time.time()), "model": body.model}
     if body.stream:
-        return await event_stream(request, _events(head, deltas, body, usage, in_ids))
+        return await event_stream(request, _events(head, deltas, body, usage, shown))
     read = await while_connected(request, _read_all(deltas, body))
     return await json_response(
-        lambda: {**head, "choices": _choices(read, body, in_ids), "usage": usage.to_json()},
+        lambda: {**head, "choices": _choices(read, body, shown), "usage": usage.to_json()},
         sum(map(count_values, read)),
     )
 
@@ -66,13 +73,13 @@ async def _events(
     deltas: AsyncGenerator[tuple[int, Delta], None],
     body: CompletionRequest,
     usage: TokenUsage,
-    in_ids: bool,
+    shown: Shown,
 ) -> AsyncGenerator[bytes, None]:
     answers = body.n or 1
     try:
         async for number, delta in deltas:
             index = number * answers + delta.candidate
-            yield event({**head, "choices": [_choice(index, delta, body, in_ids)]})
+            yield event({**head, "choices": [_choice(index, delta, body, shown)]})
         if body.counts_usage:
             yield event({**head, "choices": [], "usage": usage.to_json()})
     finally:
@@ -86,13 +93,13 @@ async def _read_all(deltas: AsyncGenerator[tuple[int, Delta], None], body: Compl
     return read
 
 
-def _choices(read: list[list[Delta]], body: CompletionRequest, in_ids: bool) -> list[dict[str, Any]]:
+def _choices(read: list[list[Delta]], body: CompletionRequest, shown: Shown) -> list[dict[str, Any]]:
     answers = [answer for deltas in read for answer in whole_answers(deltas)]
-    return [_choice(index, answer, body, in_ids) for index, answer in enumerate(answers)]
+    return [_choice(index, answer, body, shown) for index, answer in enumerate(answers)]
 
 
-def _choice(index: int, answer: Delta | Answer, body: CompletionRequest, in_ids: bool) -> dict[str, Any]:
-    token_ids = {"token_ids": list(answer.token_ids[answer.prompt_tokens :])} if in_ids else {}
+def _choice(index: int, answer: Delta | Answer, body: CompletionRequest, shown: Shown) -> dict[str, Any]:
+    token_ids = {"token_ids": list(answer.token_ids[answer.prompt_tokens :])} if shown.token_ids else {}
     return {
         **token_ids,
         "index": index,

@@ -102,7 +102,7 @@ class Pool:
             AttendantError: what the last server that was tried raised.
         """
         errors: list[AttendantError] = []
-        for upstream, _ in self._turns(name):
+        for upstream in self._order(name, self._turn + 1):
             if (model := await self._find_model(upstream, name, errors)) is not None:
                 return model
         raise _worst(errors)
@@ -211,15 +211,18 @@ class Pool:
                 del self._under_way[name]
 
     def _turns(self, name: str) -> Iterator[tuple[Upstream, bool]]:
-        # Equal loads take turns, and servers not known to have the model come last. Where all that have it are ejected,
-        # each is tried all the same: it is no worse than to refuse.
+        # Where all that have it are ejected, each is tried all the same: it is no worse than to refuse.
         self._turn += 1
-        count = len(self.upstreams)
-        order = [self.upstreams[(self._turn + place) % count] for place in range(count)]
-        order.sort(key=lambda upstream: (name not in upstream.models, upstream.in_flight))
+        order = self._order(name, self._turn)
         knows = [upstream for upstream in order if name in upstream.models]
         all_ejected = all(upstream.is_ejected(name) for upstream in knows or order)
         yield from ((upstream, not all_ejected) for upstream in order)
+
+    def _order(self, name: str, turn: int) -> list[Upstream]:
+        # Equal loads take turns, and servers not known to have the model come last.
+        order = [self.upstreams[(turn + place) % len(self.upstreams)] for place in range(len(self.upstreams))]
+        order.sort(key=lambda upstream: (name not in upstream.models, upstream.in_flight))
+        return order
 
     async def _find_model(self, upstream: Upstream, name: str, errors: list[AttendantError]) -> ServedModel | None:
         # None, and why among the errors, where a server has not the model, or does not say so soon.

@@ -1,6 +1,7 @@
 """What a request takes of its key's quota where it does not come to its end."""
 
 import asyncio
+from collections import Counter
 
 import pytest
 
@@ -78,6 +79,23 @@ def test_of_servers_with_other_limits_the_longest_answer_is_reserved(tmp_path):
             return [(await client.post("/v1/completions", json=sent, headers=headers)).status_code for _ in range(4)]
 
     assert asyncio.run(ask()) == [400] * 4
+
+
+@pytest.mark.planted
+def test_chats_at_once_stay_within_the_quota_with_what_their_template_writes(tmp_path):
+    told = delta(num_input_tokens=integers([[200]]))
+    chatty = config_of("chatty", "generate", max_length="512", chat_template="x" * 190 + "{{ messages[0].content }}")
+    key = new_key(tmp_path / "keys.json", "ann", tokens="1000/day")
+
+    async def ask():
+        async with gateway_of(FakeTriton(chatty, deltas=[told]), keys=tmp_path / "keys.json") as client:
+            headers, body = {"Authorization": f"Bearer {key}"}, {"model": "chatty", "max_tokens": 1}
+            sent = {**body, "messages": [{"role": "user", "content": "a"}]}
+            chats = (client.post("/v1/chat/completions", json=sent, headers=headers) for _ in range(20))
+            return Counter(answer.status_code for answer in await asyncio.gather(*chats))
+
+    answered = asyncio.run(ask())
+    assert answered.keys() == {200, 429} and answered[200] <= 1000 // 195
 
 
 class SlowEmbedder(FakeTriton):

@@ -57,6 +57,18 @@ def test_a_request_alone_begins_where_what_is_likely_fits_and_no_other_beside_it
     assert quotas.reserve(KEY, 20, 300) == 60
 
 
+def test_what_is_reserved_for_a_request_makes_room_for_what_comes_in_its_place():
+    quotas = Quotas()
+    other, reserved = quotas.reserve(KEY, 10, 10), quotas.reserve(KEY, 20, 20)
+    assert quotas.reserve(KEY, 45, 50, reserved) == 50
+    with pytest.raises(RefusedError):
+        quotas.reserve(KEY, 51, 51, 50)
+    quotas.settle(KEY, 50, 0)
+    quotas.settle(KEY, other, 0)
+    alone = quotas.reserve(KEY, 20, 300)
+    assert quotas.reserve(KEY, 30, 400, alone) == alone == 60
+
+
 def test_a_request_that_is_larger_than_the_quota_is_told_so_and_not_to_wait():
     refused = refusal(Quotas(), 61, 61)
     assert (refused.status, refused.param) == (400, "max_tokens") and "60 per 1 minute" in refused.message

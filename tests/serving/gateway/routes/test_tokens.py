@@ -96,6 +96,24 @@ def test_a_model_without_a_tokenizer_makes_no_text_of_tokens():
     assert answered.status_code == 400 and "no tokenizer" in answered.json()["error"]["message"] and asked is None
 
 
+def test_so_do_those_of_a_model_that_lost_its_tokenizer_since():
+    numbers = config_of("writer", "generate", max_length="64", token_ids_only="true")
+    server = FakeTriton(MODEL, deltas=[delta(token=9)])
+
+    async def answers():
+        async with gateway_of(server) as client:
+            sent = {"model": "writer", "prompt": [0, 7]}
+            before = await client.post("/v1/completions", json=sent)
+            server.configs = {"writer": numbers}
+            await asyncio.sleep(0.3)  # longer than a gateway believes what a server said
+            return [
+                one.json()["choices"][0].get("token_ids")
+                for one in (before, await client.post("/v1/completions", json=sent))
+            ]
+
+    assert asyncio.run(answers()) == [None, [9]]
+
+
 def test_completions_say_the_tokens_of_answers_where_there_is_no_text_or_that_is_asked_for():
     numbers = config_of("writer", "generate", max_length="64", token_ids_only="true")
     for model, sent, said in ((MODEL, {}, None), (MODEL, {"return_token_ids": True}, []), (numbers, {}, [])):

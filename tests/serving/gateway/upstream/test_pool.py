@@ -252,3 +252,15 @@ def test_a_stream_goes_on_however_often_its_server_is_connected_anew():
             assert not upstream._former
 
     asyncio.run(run())
+
+
+def test_to_look_at_a_model_takes_no_turn():
+    async def run():
+        strangers = Counting(), Counting()
+        async with pool_of(*strangers) as pool:
+            for _ in range(6):
+                await pool.model(IMAGES)
+                await pool.once(IMAGES, ask_once)
+        return [one.count for one in strangers]
+
+    assert asyncio.run(run()) == [3, 3]
