@@ -4,9 +4,13 @@ A dead worker never ends the streams that it had (server#8604). Its successor, i
 """
 
 import time
+from typing import Any
+
+import msgspec
 
 from attendant.engine_health import EngineHealth
 from attendant.errors import UnreachableError
+from attendant.tensor_names import TEXT_OUTPUT
 
 SILENCE_S, LONGEST_SILENCE_S = 1.0, 4.0
 """How long a stream may be silent before its model gets a question about it, and the longest pause between two."""
@@ -94,11 +98,22 @@ class Silences:
             one.is_asked = True  # again and again: a question that meets a dying worker has no answer
         return [one.key for one in silent]
 
+    def note_refusal(self, keys: list[str]) -> None:
+        """Note that a server that is stopping refused a question: what it has taken it answers."""
+        for key in keys:
+            if key in self._open:
+                self._open[key].end()
+
     def note_answer(self, keys: list[str], health: EngineHealth) -> None:
         """Note what an answer says of the requests that a question was about."""
         for key in keys:
             if key in self._open:
                 self._open[key].note_answer(health)
+
+
+def read_health(result: Any) -> EngineHealth:
+    """What the answer to a question says."""
+    return msgspec.json.decode(bytes(result.as_numpy(TEXT_OUTPUT).reshape(-1)[0]), type=EngineHealth)
 
 
 def lost(model: str, server: str, found: str) -> UnreachableError:

@@ -38,7 +38,7 @@ _REQUEST_ID = re.compile(r"^\[request id: [^]]*\] ")
 _UNREACHABLE = re.compile("failed to connect|errors resolving", re.IGNORECASE)
 _DEAD = re.compile(r"[Ss]tub process .*is not healthy")
 _RESTRICTED = re.compile(r"is restricted, expecting header")
-_STOPPING = re.compile(r"Server is stopping|stopped accepting new inference requests")
+_STOPPING = re.compile(r"Server is stopping|Server exiting|stopped accepting new inference requests")
 _REFUSED = re.compile(r"unexpected shape for input|inference input|inference request|expected \d+ inputs")
 
 
@@ -86,6 +86,11 @@ def error_from(status: str, message: str, model: str, server: str) -> AttendantE
     if "INVALID_ARG" in status or (not status and _REFUSED.search(text)):
         return InputError(f"a request that {model!r} takes", text, "correct the request")
     return ServerError(f"an answer from {model or server!r}", f"{status} {text}".strip(), "look at the server's log")
+
+
+def is_stopping(error: AttendantError) -> bool:
+    """Whether a server has said that it is stopping."""
+    return isinstance(error, UnreachableError) and bool(_STOPPING.search(error.found))
 
 
 def _record_of(text: str) -> dict[str, Any] | None:

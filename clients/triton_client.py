@@ -11,12 +11,10 @@ from types import TracebackType
 from typing import Any
 
 import grpc
-import msgspec
 from numpy.typing import NDArray
 from tritonclient.grpc import aio, service_pb2
 from tritonclient.utils import InferenceServerException
 
-from attendant.engine_health import EngineHealth
 from attendant.errors import (
     AttendantError,
     BusyError,
@@ -28,14 +26,13 @@ from attendant.errors import (
     UnknownNameError,
     UnreachableError,
 )
-from attendant.tensor_names import TEXT_OUTPUT
 from clients.admin_key import AdminKey
 from clients.calls import Calls, RequestStream
 from clients.request_context import call_timeout_s, headers, request_id
 from clients.retry import RetryPolicy
 from clients.served_model import ServedModel
-from clients.silences import Silences, lost
-from clients.statuses import START, error_from, reading
+from clients.silences import SILENCE_S, Silences, lost, read_health
+from clients.statuses import START, error_from, is_stopping, reading
 from clients.tensors import create_message, create_tensor, read_response
 from clients.tls import Tls
 
@@ -266,8 +263,7 @@ class TritonClient:
             inputs: name → tensor.
             parameters: of the request.
             first_timeout_s: longest wait for the first response, in the queue; as for others if not given.
-            says_health: whether the model says, in a silence, if it still knows the request: a dead worker
-                never ends the streams that it had (server#8604).
+            says_health: whether the model says in a silence if it knows the request: a dead worker ends no stream.
 
         Raises:
             InputError: the server refused the tensors.
@@ -313,6 +309,10 @@ class TritonClient:
                 if error is not None:
                     failure = error_from(str(error.status() or ""), str(error.message()), model, self.server)
                     if stream.questions and silence.is_asked and not isinstance(failure, _OF_REQUESTS):
+                        if await self._is_stopping():  # it refuses questions, and answers what it has taken
+                            silences.note_refusal(stream.take_questions())
+                            failure = None
+                            continue
                         failure = lost(model, self.server, str(failure))  # of the question: the worker is dead
                         break
                     stream.complete()
@@ -320,8 +320,7 @@ class TritonClient:
                 answer = result.get_response()
                 if keys := stream.questions.pop(answer.id, []):
                     with reading(model, self.server):
-                        health = msgspec.json.decode(_read_text(result), type=EngineHealth)
-                    silences.note_answer(keys, health)
+                        silences.note_answer(keys, read_health(result))
                     continue
                 silence.end()
                 since_s, timeout_s = silence.heard_s, self.timeout_s
@@ -351,8 +350,7 @@ class TritonClient:
             ends_s: when its time is over, by the monotonic clock.
 
         Raises:
-            AttendantError: the error, where the policy, its kind or the time forbids another try, and every address was
-                asked.
+            AttendantError: the error, where policy, kind or time forbids another try, and every address was asked.
         """
         pause_s = self.retry.pause_after(tries) if isinstance(error, RETRIED) else None
         if isinstance(error, UnreachableError) and tries < len(self._addresses):
@@ -379,9 +377,15 @@ class TritonClient:
             except RETRIED as error:
                 await self.wait_before_retry(error, tries)
 
+    async def _is_stopping(self) -> bool:
+        try:
+            await self._call(self._client.is_server_live(), "", SILENCE_S)
+        except AttendantError as error:
+            return is_stopping(error)
+        return False
+
     async def _call(self, call: Any, model: str, left_s: float, timeout_s: float | None = None) -> Any:
-        # What is left may be less than the time that the user gave.
-        timeout_s = left_s if timeout_s is None else timeout_s
+        timeout_s = left_s if timeout_s is None else timeout_s  # what is left may be less than the user gave
         try:
             return await self._calls.wait(call, left_s)
         except InferenceServerException as error:
@@ -394,7 +398,3 @@ class TritonClient:
                 "none",
                 "see `attendant health`; a dead worker answers nothing",
             ) from error
-
-
-def _read_text(result: Any) -> bytes:
-    return bytes(result.as_numpy(TEXT_OUTPUT).reshape(-1)[0])

@@ -46,6 +46,17 @@ def test_a_worker_that_does_not_know_a_request_took_anothers_place_only_if_it_is
     assert silence.fault == fault
 
 
+def test_a_question_that_a_stopping_server_refuses_ends_no_request(now):
+    silences = Silences()
+    streams = [silences.begin(name) for name in ("a", "b")]
+    for _ in range(10):
+        now[0] += 1.1
+        keys = silences.take_question()
+        assert keys == ["a", "b"] and all(one.is_asked for one in streams)
+        silences.note_refusal(keys)
+        assert not any(one.is_asked or one.fault for one in streams)
+
+
 def test_the_time_of_a_loop_that_is_late_is_no_silence():
     async def wait():
         loop = asyncio.get_running_loop()
