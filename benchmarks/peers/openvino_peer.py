@@ -29,9 +29,7 @@ def load(folder: str, threads: int, precision: str, kind: str) -> Callable[..., 
         ids = np.array(prompts, dtype=np.int64)
         inputs = openvino_genai.TokenizedInputs(openvino.Tensor(ids), openvino.Tensor(np.ones_like(ids)))
         answer = pipeline.generate(inputs, config)
-        times = (
-            answer.perf_metrics.raw_metrics
-        )  # in microseconds; and by a clock in milliseconds
+        times = answer.perf_metrics.raw_metrics  # in microseconds; and by a clock in milliseconds
         first_ms, *later_ms = times.m_new_token_times
         steps_s = [times.m_times_to_first_token[0] / 1e6 + (one - first_ms) / 1e3 for one in (first_ms, *later_ms)]
         return {"tokens": [list(row) for row in answer.tokens], "steps_s": steps_s}
