@@ -377,6 +377,7 @@ async def while_connected(request: Request, work: Awaitable[Result]) -> Result:
         if not track_request.done():
             track_request.cancel()
             await asyncio.wait({track_request})
+        track_request.cancelled() or track_request.exception()  # of which nobody else hears where the client left
 
 
 async def _disconnect(request: Request) -> None:

@@ -108,12 +108,16 @@ class Pool:
         raise _worst(errors)
 
     async def versions(self, name: str) -> list[ServedModel]:
-        """What each server that has a model says of it.
+        """What each server that has a model says of it now, or said before where it says nothing soon.
 
         Raises:
             As :meth:`model`.
         """
-        return [one.models[name] for one in self.upstreams if name in one.models] or [await self.model(name)]
+        known = [(one, one.models[name]) for one in self.upstreams if name in one.models]
+        if not known:
+            return [await self.model(name)]
+        told = await asyncio.gather(*(self.current(*one) for one in known), return_exceptions=True)
+        return [now if isinstance(now, ServedModel) else before for now, (_, before) in zip(told, known, strict=True)]
 
     async def once(self, name: str, ask: Ask[Result]) -> Result:
         """One answer.

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from math import inf
 from typing import Never, TypeVar
 
-from attendant.engine_health import EngineHealth
 from attendant.errors import AttendantError, LateError, ServerError, UnfinishedError, UnreachableError
 from clients.canary import CanaryResult, check_answer, engine_health
 from clients.served_model import ServedModel
 from clients.triton_client import TritonClient
 from serving.backoff import Backoff
 from serving.processes import AT_WORK, HANG_S, LONGEST_STEP_S, WorkMeter
+from serving.triton.server.engine_trouble import trouble_of
 from serving.triton.server.model_folders import unfit
 from serving.triton.server.workers import Worker, workers_of
 from serving.triton.server.wrong_models import WrongModels
@@ -106,7 +106,7 @@ class ModelWatch:
         self._workers, self._meter = list[Worker](), WorkMeter()
         self._unanswered, self._silent_s, self._still_s, self._stopped_s = False, 0.0, 0.0, 0.0
         self._canary_s, self._canary_took_s = 0.0, 0.0
-        self._usage, self._failures = (0, 0, 0), 0
+        self._usage, self._failures, self._is_proved = (0, 0, 0), 0, False
         self._stopped = dict[int, float]()
         self._unloaded = False  # by this watch, and not by who has the admin key
 
@@ -118,7 +118,7 @@ class ModelWatch:
                 raise ServerError(f"the model {self.name!r}, loaded", reason, "mend it", message=reason)
             self._served = await self._client.model(self.name)
             self._workers = self._workers_of(self._served)
-            self._usage, self._failures = (0, 0, 0), FAILURES - 1
+            self._usage, self._failures, self._is_proved = (0, 0, 0), FAILURES - 1, False
             self.reason = await self._answer_example(PATIENCE_S)
             self._usage = await self._client.usage(self.name)
             if self._unanswered:
@@ -126,7 +126,6 @@ class ModelWatch:
         except AttendantError as error:
             self.reason = " ".join(str(error).split())
         if self.is_wrong:
-            self._wrong.count(self.name)
             await self._unload()
 
     async def watch(self, pause_s: float) -> Never:
@@ -164,9 +163,8 @@ class ModelWatch:
         due_s = time.monotonic() - self._canary_s - self._canary_took_s / CANARY_SHARE
         if self._served.says_health:
             health = await self._ask(engine_health(self._client, self._served))
-            if health is None:
-                return ""
-            if (trouble := _trouble_of(health)) or health.loading:
+            trouble = "" if health is None else trouble_of(health)
+            if health is None or trouble or health.loading:
                 return trouble
             moves = health.busy or due_s < CANARY_S
         else:
@@ -180,12 +178,12 @@ class ModelWatch:
         verdict, wrong = None, ""
         try:
             example = check_answer(self._client, self._served, though_busy=self._failures > 0)
-            asks_engine = self._served.says_health
-            verdict = await (self._ask_engine(example, patience_s) if asks_engine else self._ask(example))
+            verdict = await (self._ask_engine(example, patience_s) if self._served.says_health else self._ask(example))
             self.is_wrong = verdict is not None and verdict.answered and not verdict.right
             if verdict is not None and not verdict.right:
                 wrong = f"expected the right answer to its example; found {verdict.found}"
             elif verdict is not None and verdict.answered:
+                self._is_proved = True
                 self._wrong.forget(self.name)
         except HangError:
             raise
@@ -197,7 +195,11 @@ class ModelWatch:
             return ""
         if wrong or verdict is not None:  # else it is asked again
             self._failures = self._failures + 1 if wrong else 0
-        return wrong if self._failures >= FAILURES else ""
+        if self._failures < FAILURES:
+            return ""
+        if self.is_wrong and not self._is_proved:  # since it was loaded: to load it again would not help
+            self._wrong.count(self.name)
+        return wrong
 
     async def _ask_engine(self, example: Awaitable[CanaryResult], patience_s: float) -> CanaryResult | None:
         """The verdict on the example of a model that says its health, which alone tells whether it hangs."""
@@ -207,7 +209,7 @@ class ModelWatch:
             while not canary.done():
                 await self._while_alive(asyncio.wait({canary}, timeout=1.0))
                 health = await self._ask(engine_health(self._client, self._served))
-                if health is not None and (trouble := _trouble_of(health)):
+                if health is not None and (trouble := trouble_of(health)):
                     raise HangError("an engine that answers", trouble, "none", message=trouble)
                 if time.monotonic() > until_s:
                     return None
@@ -388,13 +390,3 @@ def _begin(work: Awaitable[Result]) -> asyncio.Future[Result]:
     future = asyncio.ensure_future(work)
     future.add_done_callback(lambda done: done.cancelled() or done.exception())  # if nobody waits for it any more
     return future
-
-
-def _trouble_of(health: EngineHealth) -> str:
-    if not health.alive:
-        return "its thread that answers has ended"
-    # Its own watch starts an engine anew that hangs.
-    if health.hung_s > (2 * LONGEST_STEP_S if health.loading else 2 * HANG_S):
-        return f"its engine hangs for {health.hung_s:.0f} s, and is not started anew"
-    # By the manifest of its first start: the files may be another artefact's by now.
-    return f"its engine cannot be started anew: {health.failure}" if health.loading and health.failure else ""

@@ -98,6 +98,21 @@ def test_chats_at_once_stay_within_the_quota_with_what_their_template_writes(tmp
     assert answered.keys() == {200, 429} and answered[200] <= 1000 // 195
 
 
+def test_so_is_that_of_what_a_model_has_become_since(tmp_path):
+    server = FakeTriton(config_of("writer", "generate", max_length="64"), deltas=[delta()])
+    key = new_key(tmp_path / "keys.json", "ann", tokens="300/day")
+
+    async def ask():
+        async with gateway_of(server, keys=tmp_path / "keys.json") as client:
+            headers, sent = {"Authorization": f"Bearer {key}"}, {"model": "writer", "prompt": "a"}
+            first = await client.post("/v1/completions", json=sent, headers=headers)
+            server.configs = {"writer": config_of("writer", "generate", max_length="512")}
+            await asyncio.sleep(0.3)  # longer than a gateway believes what a server said
+            return first.status_code, (await client.post("/v1/completions", json=sent, headers=headers)).status_code
+
+    assert asyncio.run(ask()) == (200, 400)
+
+
 class SlowEmbedder(FakeTriton):
     async def infer(self, request):
         await asyncio.sleep(60)

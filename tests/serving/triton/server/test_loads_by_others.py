@@ -6,12 +6,13 @@ import signal
 import time
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
-from attendant.errors import AttendantError
+from attendant.errors import AttendantError, BusyError
 from attendant.sampling_params import SamplingParams
 from clients.canary import CanaryResult
 from clients.served_model import ServedModel
@@ -21,6 +22,7 @@ from serving.processes import process_of
 from serving.triton.server import model_watch
 from serving.triton.server.model_watch import ModelWatch, ServerPulse
 from serving.triton.server.workers import Worker, workers_of
+from serving.triton.server.wrong_models import WrongModels
 from tests.serving.triton.server.test_supervisor import Asker, doubles, supervised, until
 
 
@@ -221,6 +223,12 @@ class Exchanged:
     async def model(self, name):
         return self.served.pop(0) if len(self.served) > 1 else self.served[0]
 
+    async def failed_models(self):
+        return {}
+
+    async def usage(self, name):
+        return 0, 0, 0
+
 
 SIZES = {"decoupled": False, "max_batch": 1, "inputs": {}, "outputs": {}, "dtypes": {}}
 
@@ -249,8 +257,37 @@ def test_a_model_is_not_wrong_by_the_example_of_the_one_before(monkeypatch):
     old, new = (ServedModel(name="m", parameters={"example": {"answer": one}}, **SIZES) for one in ("old", "new"))
 
     async def look():
-        watch = ModelWatch("m", 0, Exchanged(new), print, ServerPulse(), None)
+        watch = ModelWatch("m", 0, Exchanged(new), print, ServerPulse(), WrongModels(Path("none")))
         watch._served = old
         return await watch._answer_example(), watch.is_wrong, await watch._answer_example()
 
     assert asyncio.run(look()) == ("", False, "") and asked == [old, new]
+
+
+def test_a_wrong_model_whose_example_waited_at_its_load_is_not_loaded_again_at_once(monkeypatch):
+    """It would answer wrongly again, in vain, as long as its queue is full."""
+    verdicts = [BusyError("a place", "none", "retry later"), CanaryResult(found="wrong", right=False)]
+
+    async def check(client, model, though_busy):
+        assert though_busy
+        if isinstance(verdict := verdicts.pop(0), Exception):
+            raise verdict
+        return verdict
+
+    monkeypatch.setattr(model_watch, "check_answer", check)
+    watch = ModelWatch(
+        "m",
+        0,
+        Exchanged(ServedModel(name="m", parameters={}, **SIZES)),
+        print,
+        ServerPulse(),
+        WrongModels(Path("none")),
+    )
+    watch._wrong.load("m")
+
+    async def look():
+        await watch.check()
+        return watch.reason, await watch._look()
+
+    first, second = asyncio.run(look())
+    assert first == "" and "found wrong" in second and watch._wrong.pause_s("m") > 5
