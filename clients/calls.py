@@ -130,11 +130,9 @@ class RequestStream:
         self.questions[name] = keys
         self._put(name, HEALTH, HEALTH_SEPARATOR.join(keys))
 
-    def take_questions(self) -> list[str]:
-        """The keys that questions without an answer name, none of which will have one."""
-        keys = [key for named in self.questions.values() for key in named]
-        self.questions.clear()
-        return keys
+    def take_refused(self) -> list[str]:
+        """The keys that the oldest question without an answer names: refusals come in the order of the questions."""
+        return self.questions.pop(next(iter(self.questions)))
 
     async def cancel(self) -> None:
         """Cancel the request unless it is answered, and read what still comes."""

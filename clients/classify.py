@@ -12,7 +12,7 @@ import numpy as np
 
 from attendant.tensor_names import EXPLAIN, LOGITS, PIXELS
 from clients.images import file_pixels, require_pixels
-from clients.loads import loaded_anew, model_now
+from clients.loads import Load
 from clients.served_model import ServedModel
 from clients.statuses import reading
 from clients.triton_client import Array, TritonClient
@@ -71,14 +71,9 @@ class Classifier:
                 raise ValueError(f"{len(pixels)} images, and logits of shape {logits_BK.shape}")
             return logits_BK
 
-    async def require_unchanged(self) -> None:
-        """Refuse what several requests have answered where the model was loaded anew between them.
-
-        Raises:
-            LoadingError: it is another by now.
-        """
-        if await model_now(self._client, self.model) != self.model:
-            raise loaded_anew(self.model)
+    async def load(self) -> Load:
+        """What tells the load that answers from others of the same model."""
+        return await Load.now(self._client, self.model)
 
     async def explain(self, pixels: Array) -> dict[str, Array]:
         """The logits of prepared images and what the model attends to, in one answer.

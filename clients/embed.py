@@ -16,7 +16,7 @@ import numpy as np
 
 from attendant.errors import InputError, ServerError
 from attendant.tensor_names import HIDDEN, PARSE_SPECIAL, POOLED, TEXT_INPUT, TOKEN_IDS, TOKEN_MASK
-from clients.loads import loaded_anew, model_now
+from clients.loads import Load, loaded_anew
 from clients.served_model import ServedModel
 from clients.statuses import reading
 from clients.triton_client import Array, TritonClient
@@ -64,14 +64,18 @@ class Embedder:
         """The vectors, as :meth:`embed` gives them, and how many tokens the texts have together."""
         if not texts:
             raise InputError("a text", "none", "give one or more")
+        model = self._model
         for _ in range(TRIES):
-            model, step = self._model, self._model.max_batch or 1
+            is_one = len(texts) <= (model.max_batch or 1)
+            before = Load(model) if is_one else await Load.now(self._client, model)
+            step = before.model.max_batch or 1
             batches = [texts[begin : begin + step] for begin in range(0, len(texts), step)]
             parts = [await self._embed_batch(batch, pooling, parse_special) for batch in batches]
-            self._model = model if len(batches) == 1 else await model_now(self._client, model)
-            if self._model == model:
+            after = before if is_one else await Load.now(self._client, before.model)
+            if before.lasts(after, len(batches)):
                 return np.concatenate([vectors for vectors, _ in parts]), sum(count for _, count in parts)
-        raise loaded_anew(self._model)
+            model = after.model
+        raise loaded_anew(model)
 
     async def tokenize(self, text: str, parse_special: bool = False) -> list[int]:
         """The tokens of a text, with the special ones that the model expects around it.

@@ -14,6 +14,7 @@ import asyncio
 import numpy as np
 
 from clients.classify import Classifier
+from clients.loads import loaded_anew
 from clients.served_model import ServedModel
 from clients.triton_client import Array
 
@@ -48,12 +49,13 @@ async def occlusion_maps(classifier: Classifier, pixels: Array) -> tuple[Array, 
     model = classifier.model
     rows, columns = grid_of(model)
     step = max(1, min(model.max_batch, BATCH_BYTES // max(pixels.nbytes, 1)))
-    count, logits = 1 + rows * columns, []
+    count, logits, before = 1 + rows * columns, [], await classifier.load()
     for begin in range(0, count, step):
         numbers = range(begin, min(begin + step, count))
         images = await asyncio.to_thread(_blank_parts, pixels, numbers, (rows, columns), model)
         logits.append(await classifier.logits(images))
-    await classifier.require_unchanged()
+    if model != before.model or not before.lasts(await classifier.load(), len(logits)):
+        raise loaded_anew(model)
     logits_BK = np.concatenate(logits)
     drops_KP = (logits_BK[:1] - logits_BK[1:]).T
     return logits_BK[0], drops_KP.reshape(-1, rows, columns)

@@ -8,7 +8,7 @@ from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 import grpc
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ from clients.calls import Calls, RequestStream
 from clients.request_context import call_timeout_s, headers, request_id
 from clients.retry import RetryPolicy
 from clients.served_model import ServedModel
-from clients.silences import SILENCE_S, Silences, lost, read_health
+from clients.silences import SILENCE_S, Silence, Silences, lost, read_health
 from clients.statuses import START, error_from, is_stopping, reading
 from clients.tensors import create_message, create_tensor, read_response
 from clients.tls import Tls
@@ -271,19 +271,15 @@ class TritonClient:
             DeadlineError: the request's own time was over.
             UnreachableError: nothing answers, the server is stopping, or the worker that had the request is dead.
             ServerError: it failed, or the next response did not come in time.
-        """
-        # tritonserver 2.51 can die of the header triton_grpc_error (docs/log.md): errors come without a status.
-        tensors = [create_tensor(name, array) for name, array in inputs.items()]
-        start = partial(self._client.stream_infer, headers=headers.get())
+        """  # tritonserver 2.51 can die of the header triton_grpc_error (docs/log.md): errors come without a status.
         request = {
             "model_name": model,
-            "inputs": tensors,
+            "inputs": [create_tensor(name, array) for name, array in inputs.items()],
             "parameters": dict(parameters or {}),
             "enable_empty_final_response": True,
         }
-        stream = RequestStream(start, request)
-        final = False
-        failure: AttendantError | None = None
+        stream = RequestStream(partial(self._client.stream_infer, headers=headers.get()), request)
+        final, failure = False, cast("AttendantError | None", None)
         timeout_s = first_timeout_s or self.timeout_s
         since_s, silences = time.monotonic(), self._silences[self.server, model]
         silence = silences.begin(stream.key)
@@ -308,11 +304,12 @@ class TritonClient:
                 upcoming = stream.next()
                 if error is not None:
                     failure = error_from(str(error.status() or ""), str(error.message()), model, self.server)
-                    if stream.questions and silence.is_asked and not isinstance(failure, _OF_REQUESTS):
-                        if await self._is_stopping():  # it refuses questions, and answers what it has taken
-                            silences.note_refusal(stream.take_questions())
-                            failure = None
-                            continue
+                    is_question = bool(stream.questions) and not isinstance(failure, _OF_REQUESTS)
+                    if is_question and await self._is_harmless(failure, silence):
+                        silences.note_refusal(stream.take_refused())
+                        failure = None
+                        continue
+                    if is_question and silence.is_asked:
                         failure = lost(model, self.server, str(failure))  # of the question: the worker is dead
                         break
                     stream.complete()
@@ -377,7 +374,10 @@ class TritonClient:
             except RETRIED as error:
                 await self.wait_before_retry(error, tries)
 
-    async def _is_stopping(self) -> bool:
+    async def _is_harmless(self, refusal: AttendantError, silence: Silence) -> bool:
+        # Of a question: the request was heard of since, or the server refuses all as it stops, and answers what it has.
+        if not (isinstance(refusal, UnreachableError) and silence.is_asked):
+            return isinstance(refusal, UnreachableError)
         try:
             await self._call(self._client.is_server_live(), "", SILENCE_S)
         except AttendantError as error:

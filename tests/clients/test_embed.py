@@ -8,6 +8,7 @@ from attendant.tensor_names import HIDDEN, TOKEN_MASK
 from clients import loads
 from clients.classify import Classifier
 from clients.embed import TRIES, Embedder, mean
+from clients.occlusion import occlusion_maps
 from clients.served_model import ServedModel
 
 
@@ -30,12 +31,16 @@ class Exchanged:
 
     server = "127.0.0.1:8001"
 
-    def __init__(self, *behind, silent=False):
-        self.behind, self.batches, self.silent = behind, 0, silent
+    def __init__(self, *behind, silent=False, versions=1 << 20):
+        self.behind, self.batches, self.silent, self.versions = behind, 0, silent, versions
+        self.counted = 7  # canaries
 
     @property
     def version(self):
-        return sum(self.batches > one for one in self.behind)
+        return sum(self.batches > one for one in self.behind) % self.versions
+
+    async def usage(self, name):
+        return self.counted, self.counted, self.counted
 
     async def model(self, name):
         if self.silent:
@@ -44,6 +49,7 @@ class Exchanged:
 
     async def infer(self, name, inputs, outputs, parameters):
         self.batches += 1
+        self.counted = 1 if self.batches - 1 in self.behind else self.counted + 1
         (texts,) = inputs.values()
         hidden = np.full((len(texts), 1, 3), self.version, np.float32)
         return {HIDDEN: hidden, TOKEN_MASK: np.ones((len(texts), 1), bool)}
@@ -58,6 +64,7 @@ def test_vectors_of_several_batches_are_of_one_load_of_the_model():
     assert vectors(Exchanged(), 5) == [0] * 5
     assert vectors(Exchanged(1), 5) == [1] * 5
     assert vectors(Exchanged(0), 2) == [1] * 2, "one batch is of one load whatever happens"
+    assert vectors(Exchanged(1, 2, versions=2), 5) == [0] * 5, "exchanged, and exchanged back"
 
 
 @pytest.mark.planted
@@ -71,7 +78,17 @@ def test_a_server_that_loads_another_model_meanwhile_keeps_no_texts_waiting(monk
     assert vectors(Exchanged(silent=True), 5) == [0] * 5
 
 
+class Counts(Classifier):
+    """Whose batches are counted by the client that it has."""
+
+    async def logits(self, pixels):
+        await self._client.infer("encoder", {"pixels": pixels}, [], None)
+        return np.zeros((len(pixels), 2), np.float32)
+
+
 def test_an_image_whose_parts_two_loads_have_seen_is_refused():
-    asyncio.run(Classifier(Exchanged(), version(0)).require_unchanged())
-    with pytest.raises(LoadingError, match="encoder"):
-        asyncio.run(Classifier(Exchanged(-1), version(0)).require_unchanged())
+    pixels = np.zeros((1, 4, 4), np.float32)
+    asyncio.run(occlusion_maps(Counts(Exchanged(), version(0)), pixels))
+    for behind, versions in ((3,), 9), ((3, 5), 2):
+        with pytest.raises(LoadingError, match="encoder"):
+            asyncio.run(occlusion_maps(Counts(Exchanged(*behind, versions=versions), version(0)), pixels))

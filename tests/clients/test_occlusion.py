@@ -4,6 +4,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from clients.loads import Load
 from clients.occlusion import MOST_PARTS, occlusion_maps
 from clients.served_model import ServedModel
 
@@ -27,8 +28,9 @@ class Sums:
         self.under_way -= 1
         return pixels.sum(axis=(1, 2, 3), dtype=np.float64)[:, None]
 
-    async def require_unchanged(self):
+    async def load(self):
         assert not self.under_way
+        return Load(self.model)
 
 
 @pytest.mark.planted
