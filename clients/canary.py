@@ -69,7 +69,7 @@ async def check_answer(client: TritonClient, model: ServedModel, though_busy: bo
     """
     example = model.parameters.get("example") or {}
     if model.task not in TASKS:
-        return CanaryResult(found="loaded; no canary for a model of another project", right=True)
+        return CanaryResult(found="loaded; no canary for a model of another project", right=True, answered=False)
     check: Rule = resolve(TASKS[model.task].canary)
     with reading(model.name):
         if model.says_health and not though_busy and (verdict := await _check_engine(client, model)) is not None:

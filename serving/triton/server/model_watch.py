@@ -40,6 +40,8 @@ BIRTH_S = 4.0
 """How long a model that is being loaded may have no worker."""
 LOOK_S = 1.0
 """Between two looks at the files of a model that answered wrongly."""
+DESCRIBED_S = 2.0
+"""Between two looks at what a model is: for another number of instances alone Triton loads none anew."""
 PATIENCE_S = 5.0
 """How long a model that is loaded may be away until it answers its example behind others' requests."""
 LOADING = "LOADING"
@@ -101,7 +103,7 @@ class ModelWatch:
         self.name, self.reason, self.loading, self.stuck, self.is_wrong = name, "", False, False, False
         self._group, self._client, self._report = group, client, report
         self._pulse, self._backoff, self._wrong, self._due_s = pulse, Backoff(), wrong, due_s
-        self.away_s = inf
+        self.away_s, self._described_s = inf, 0.0
         self._served: ServedModel | None = None
         self._workers, self._meter = list[Worker](), WorkMeter()
         self._unanswered, self._silent_s, self._still_s, self._stopped_s = False, 0.0, 0.0, 0.0
@@ -156,7 +158,11 @@ class ModelWatch:
         """
         assert self._served is not None
         before, self._usage = self._usage, await self._while_alive(self._client.usage(self.name))
-        if any(now < was for now, was in zip(self._usage, before, strict=True)):  # each load counts from zero
+        is_another = any(now < was for now, was in zip(self._usage, before, strict=True))  # each load counts from zero
+        if time.monotonic() - self._described_s > DESCRIBED_S:
+            self._described_s = time.monotonic()
+            is_another |= await self._while_alive(self._client.model(self.name)) != self._served
+        if is_another:
             self._wrong.load(self.name)
             await self.check()
             return self.reason
@@ -297,18 +303,12 @@ class ModelWatch:
             worker.kill()
 
     def _find_workers(self) -> list[Worker]:
-        return [worker for worker in workers_of(self._group) if worker.model == self.name]
+        return [worker for worker in workers_of(self._group) if worker.model == self.name and worker.lives]
 
     def _workers_of(self, served: ServedModel) -> list[Worker]:
         # Triton ends those of a former load one by one, once they have answered what they had to: the youngest are its.
         workers = sorted(self._find_workers(), key=lambda worker: (worker.started, worker.pid))
         return workers[-served.instances :] if served.instances else workers
-
-    def _born(self, served: ServedModel) -> list[Worker]:
-        # All of a later load than the one whose workers are watched.
-        latest = max((worker.started for worker in self._workers), default=-1)
-        young = [one for one in self._workers_of(served) if one.lives and one.started >= latest]
-        return [] if len(young) < max(1, served.instances) or set(young) & set(self._workers) else young
 
     async def _is_another(self) -> bool:
         # Others may have loaded it, with an example of its own, while its former worker still answers what it had to.
@@ -321,13 +321,21 @@ class ModelWatch:
 
     async def _was_loaded_by_others(self) -> bool:
         # Who has the admin key may load it, or unload it: then it is theirs to load it again.
+        died, proves = self.reason, True
         if not await self._wait_for_others():
-            served = self._served
+            if (served := self._served) is None or all(worker.lives for worker in self._workers):
+                return False
+            if served.instances > 1:  # Triton ends one before it says that there are to be fewer
+                await asyncio.sleep(LOOK_S)
             with suppress(AttendantError):  # of a model that is not loaded at all
                 served = await self._client.model(self.name)
-            if served is None or not self._workers or not self._born(served):
+            living, latest = self._workers_of(served), max(worker.started for worker in self._workers)
+            if len(living) < max(1, served.instances):
                 return False
+            proves = served != self._served or all(one not in self._workers and one.started >= latest for one in living)
         await self.check()
+        if not (self.reason or proves or self._is_proved):  # a dead one may be of a load that failed behind the model's
+            self.reason = died
         return not self.reason
 
     async def _wait_for_others(self) -> bool:

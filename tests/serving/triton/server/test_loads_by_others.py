@@ -162,6 +162,29 @@ def test_so_is_a_generative_one_whose_worker_of_before_has_not_ended(settings, r
 
 
 @pytest.mark.planted
+def test_instances_that_come_and_go_without_a_load_are_watched_and_not_missed(settings, capsys):
+    config = settings.repository / "double" / "config.pbtxt"
+    one, two = (config.read_text().replace("count: 1", f"count: {count}") for count in (1, 2))
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        client = triton.InferenceServerClient(servers[0].endpoints.grpc)
+        key = dict(servers[0].admin_key.grpc_metadata)
+        for text in (two, one, two):
+            before = pids(servers[0].group)
+            config.write_text(text)
+            await asyncio.to_thread(client.load_model, "double", headers=key)
+            await asyncio.sleep(model_watch.DESCRIBED_S + 1)
+        (added,) = pids(servers[0].group) - before
+        assert "loaded anew" not in capsys.readouterr().err
+        process_of(added).kill()
+        await until(lambda: "double answers again" in capsys.readouterr().err)
+        assert doubles(client) and len(pids(servers[0].group)) == 2
+
+    supervised(settings, scenario)
+
+
+@pytest.mark.planted
 def test_a_load_that_fails_slowly_leaves_the_model_as_it_was(settings, capsys):
     body = settings.repository / "double" / "1" / "model.py"
 
@@ -181,6 +204,30 @@ def test_a_load_that_fails_slowly_leaves_the_model_as_it_was(settings, capsys):
         assert "loaded anew" not in capsys.readouterr().err
 
     supervised(settings, scenario)
+
+
+@pytest.mark.planted
+def test_so_does_one_that_begins_as_another_has_just_ended(settings, repository_of_two, capsys):
+    settings, name = replace(settings, repository=repository_of_two), "digits-vit"
+    body = settings.repository / name / "1" / "model.py"
+    was = body.read_text()
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        client, key = triton.InferenceServerClient(servers[0].endpoints.grpc), dict(servers[0].admin_key.grpc_metadata)
+        body.touch()
+        await asyncio.to_thread(client.load_model, name, headers=key)
+        body.write_text("import time\ntime.sleep(3)\n1 / 0\n")
+        with pytest.raises(InferenceServerException, match="division by zero"):
+            await asyncio.to_thread(client.load_model, name, headers=key)
+        await asyncio.sleep(1.5)
+        assert "loaded anew" not in capsys.readouterr().err and len(servers) == 1
+        assert await asyncio.to_thread(client.is_model_ready, name)
+
+    try:
+        supervised(settings, scenario)
+    finally:
+        body.write_text(was)
 
 
 @pytest.mark.planted
@@ -237,7 +284,11 @@ SIZES = {"decoupled": False, "max_batch": 1, "inputs": {}, "outputs": {}, "dtype
 @pytest.mark.parametrize(("instances", "watched"), [(1, [8]), (2, [5, 8]), (0, [7, 5, 8])])
 def test_workers_of_loads_before_which_still_answer_are_not_watched(monkeypatch, instances, watched):
     """Else the end of one, once it has answered, is taken for the death of one of the model's."""
-    workers = [Worker(model="m", pid=pid, started=started, region="") for pid, started in ((5, 20), (8, 30), (7, 10))]
+
+    class Living(Worker):
+        lives = True
+
+    workers = [Living(model="m", pid=pid, started=started, region="") for pid, started in ((5, 20), (8, 30), (7, 10))]
     others = Worker(model="other", pid=9, started=40, region="")
     monkeypatch.setattr(model_watch, "workers_of", lambda group: [*workers, others])
     watch = ModelWatch("m", 0, None, print, ServerPulse(), None)

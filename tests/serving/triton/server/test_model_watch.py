@@ -44,6 +44,9 @@ class OddClient:
     async def failed_models(self):
         return {}
 
+    async def model(self, name):
+        return SERVED
+
     async def usage(self, name):
         return self.streams, 0, 0
 
