@@ -213,12 +213,12 @@ class ModelWatch:
         canary, until_s = _begin(example), time.monotonic() + patience_s
         try:
             while not canary.done():
+                if time.monotonic() > until_s:
+                    return None
                 await self._while_alive(asyncio.wait({canary}, timeout=1.0))
                 health = await self._ask(engine_health(self._client, self._served))
                 if health is not None and (trouble := trouble_of(health)):
                     raise HangError("an engine that answers", trouble, "none", message=trouble)
-                if time.monotonic() > until_s:
-                    return None
             with suppress(LateError, UnfinishedError, UnreachableError):
                 return await canary
             return None
