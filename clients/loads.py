@@ -40,6 +40,8 @@ class Load:
         """
         if self.model != later.model or self.usage is None or later.usage is None:
             return self.model == later.model
+        if not any((*self.usage, *later.usage)):  # by a server that counts nothing
+            return True
         grew = all(now >= was for now, was in zip(later.usage, self.usage, strict=True))
         return grew and later.usage[0] >= self.usage[0] + requests - 1
 
