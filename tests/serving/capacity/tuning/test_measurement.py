@@ -34,6 +34,7 @@ def test_a_latency_is_measured_at_the_demands_rate_and_a_miss_is_named(language_
     assert missed.value is None and missed.problem
 
 
+@pytest.mark.patient
 @pytest.mark.timeout(300)
 def test_a_rate_is_that_of_slots_which_are_always_full_or_the_highest_within_objectives(language_model):
     full = bench(language_model, "throughput").measure(Candidate(max_num_seqs=2), 100.0, "full slots")

@@ -48,6 +48,7 @@ def short_waits(monkeypatch):
     monkeypatch.setattr("clients.calls.LATE_CALLS_S", 0.1)
 
 
+@pytest.mark.patient
 def test_a_server_of_many_models_is_ready_though_they_take_longer_than_one_answer_may():
     async def probe():
         async with serving(Far()) as (address, _):

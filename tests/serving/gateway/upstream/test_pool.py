@@ -210,6 +210,7 @@ def test_so_does_a_late_stream_unless_the_model_answers_others(is_alone):
     asyncio.run(run())
 
 
+@pytest.mark.patient
 @pytest.mark.planted
 def test_calls_that_a_server_never_ends_do_not_add_up(monkeypatch):
     monkeypatch.setattr(servers, "MOST_LATE_CALLS", 3, raising=False)
@@ -231,6 +232,7 @@ def test_calls_that_a_server_never_ends_do_not_add_up(monkeypatch):
     asyncio.run(run())
 
 
+@pytest.mark.patient
 @pytest.mark.planted
 def test_a_stream_goes_on_however_often_its_server_is_connected_anew():
     def start(upstream, model):

@@ -50,6 +50,7 @@ def test_a_model_that_another_has_loaded_is_not_loaded_again(settings, capsys):
     supervised(settings, scenario)
 
 
+@pytest.mark.patient
 @pytest.mark.planted
 def test_so_is_one_of_two_instances_which_end_one_after_the_other(settings, capsys):
     config = settings.repository / "double" / "config.pbtxt"
@@ -143,6 +144,7 @@ def test_a_model_that_another_unloads_is_left_to_whom_loads_it_again(settings, c
     supervised(settings, scenario)
 
 
+@pytest.mark.patient
 @pytest.mark.planted
 def test_so_is_a_generative_one_whose_worker_of_before_has_not_ended(settings, repository_of_two, capsys):
     settings = replace(settings, repository=repository_of_two)
@@ -161,6 +163,7 @@ def test_so_is_a_generative_one_whose_worker_of_before_has_not_ended(settings, r
     supervised(settings, scenario)
 
 
+@pytest.mark.patient
 @pytest.mark.planted
 def test_instances_that_come_and_go_without_a_load_are_watched_and_not_missed(settings, capsys):
     config = settings.repository / "double" / "config.pbtxt"
