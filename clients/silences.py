@@ -99,7 +99,7 @@ class Silences:
         return [one.key for one in silent]
 
     def note_refusal(self, keys: list[str]) -> None:
-        """Note that a server that is stopping refused a question: what it has taken it answers."""
+        """Note that a question was refused, which says nothing of the requests that it is about."""
         for key in keys:
             if key in self._open:
                 self._open[key].end()
