@@ -4,11 +4,14 @@ import asyncio
 import math
 import socket
 
+import grpc
+import numpy as np
 import pytest
-from tritonclient.grpc import service_pb2
+from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
 from attendant.errors import ConfigError, UnreachableError
+from attendant.tensor_names import HEALTH
 from clients.load.scenario import Inputs, Scenario, Target, Workload
 from clients.load.server_counts import ServerCounter
 from clients.triton_client import TritonClient
@@ -99,3 +102,60 @@ def test_a_server_is_asked_directly_whatever_proxy_the_environment_names(monkeyp
         asyncio.run(ask())
         with pytest.raises(TimeoutError):
             proxy.accept()
+
+
+class Refusing(service_pb2_grpc.GRPCInferenceServiceServicer):
+    """Answers a request's first token, waits to be asked about the rest, and refuses that question.
+
+    Attributes:
+        is_stopping: whether it refuses whatever is new, and not that question alone.
+        is_whole: whether the rest of the answer comes before the refusal.
+    """
+
+    def __init__(self, is_stopping, is_whole):
+        self.is_stopping, self.is_whole = is_stopping, is_whole
+
+    async def ServerLive(self, request, context):  # noqa: N802  gRPC names it
+        if self.is_stopping:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "Server is stopping, scheduler for model has stopped")
+        return service_pb2.ServerLiveResponse(live=True)
+
+    async def ModelStreamInfer(self, requests, context):  # noqa: N802  gRPC names it
+        yield part(await anext(requests), final=False)
+        question = await anext(requests)
+        assert HEALTH in question.parameters
+        if self.is_whole:
+            yield part(question, final=True)
+        yield service_pb2.ModelStreamInferResponse(error_message="Server is stopping, scheduler for model has stopped accepting new inference requests")
+        if not self.is_whole:
+            yield part(question, final=True)
+
+
+def part(request, final):
+    answer = service_pb2.ModelInferResponse(model_name=request.model_name)
+    answer.parameters["triton_final_response"].bool_param = final
+    answer.outputs.add(name="number", datatype="INT32").shape.extend([1])
+    answer.raw_output_contents.append(np.array([final], np.int32).tobytes())
+    return service_pb2.ModelStreamInferResponse(infer_response=answer)
+
+
+@pytest.mark.parametrize(("is_stopping", "is_whole"), [(True, True), (True, False), (False, True), (False, False)])
+def test_a_refused_question_ends_only_an_answer_that_is_not_whole_at_a_server_that_goes_on(is_stopping, is_whole):
+    async def asked():
+        server = grpc.aio.server()
+        service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(Refusing(is_stopping, is_whole), server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        parts = []
+        try:
+            async with TritonClient(f"127.0.0.1:{port}", timeout_s=30.0) as client:
+                parts += [int(one["number"][0]) async for one in client.stream("a", {}, says_health=True)]
+        finally:
+            await server.stop(None)
+        return parts
+
+    if is_stopping or is_whole:
+        assert asyncio.run(asked()) == [0, 1]
+    else:
+        with pytest.raises(UnreachableError, match="died before the answer was whole"):
+            asyncio.run(asked())
