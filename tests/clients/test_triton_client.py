@@ -126,7 +126,7 @@ class Refusing(service_pb2_grpc.GRPCInferenceServiceServicer):
         assert HEALTH in question.parameters
         if self.is_whole:
             yield part(question, final=True)
-        yield service_pb2.ModelStreamInferResponse(error_message="Server is stopping, scheduler for model has stopped accepting new inference requests")
+        yield service_pb2.ModelStreamInferResponse(error_message="Server is stopping")
         if not self.is_whole:
             yield part(question, final=True)
 
