@@ -6,6 +6,7 @@
     attention   our kernels beside scaled_dot_product_attention's back ends and FlexAttention, copy and matmul roofs
     export …    the 1.1 B Llama's shape and ViT-B/16 as ONNX in float16, where ONNX Runtime has the CUDA provider
     decoding    steps of that Llama on the torch runner, and on ONNX Runtime where it was exported
+    prefill     prompts of that Llama, beside torch.compile at 512 tokens
     vit, swin, swin-v2    images a second beside torch.compile, ViT on ONNX Runtime where it was exported
 
 One that fails is told at the end, and the others run. ``--quick`` is a trial of each on tiny sizes, on any machine.
@@ -51,6 +52,7 @@ def steps(quick: bool, out: Path, build: Path, cuda_provider: bool) -> list[Step
             for name in exported
         ),
         Step("decoding", ("-m", "benchmarks.gpu.decoding", *flags, *onnx.get(LLAMA, ()))),
+        Step("prefill", ("-m", "benchmarks.gpu.prefill", *flags, *([] if quick else ["--compile", "512"]))),
         Step("vit", (*vision, *onnx.get(VIT, ()))),
         Step("swin", (*vision, "--preset", "swin-t", "--compile", "default")),
         Step("swin-v2", (*vision, "--preset", "swin-v2-t", "--compile", "default")),

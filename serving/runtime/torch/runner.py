@@ -1,9 +1,10 @@
 """PyTorch behind the Runner protocol: a GPU that has no TensorRT, and a CPU as the slow reference.
 
 Caches are written in place, attention reads the attended length and no more, and on a GPU the step of one token is a
-recording, as is a graph without memory whose inputs have come in these shapes before
-(:mod:`serving.runtime.torch.capture`). Floats that are not remembered are converted: a module in half precision takes
-float32 pixels, and returns float32 logits.
+recording, as is what has come in these shapes before: a prompt over keys and values, and a graph without memory
+(:mod:`serving.runtime.torch.capture`). So that prompts come again, longer ones are filled up with tokens that nobody
+asks about; what these leave behind a row's last position is overwritten before it is attended to. Floats that are not
+remembered are converted: a module in half precision takes float32 pixels, and returns float32 logits.
 
 Legend: B batch, T new positions, A attended positions.
 """
@@ -25,7 +26,9 @@ from serving.runtime.index_bounds import require_indices
 from serving.runtime.torch.buffer import TorchBuffer, tensor_from_numpy, torch_dtype
 from serving.runtime.torch.capture import NewTensors, Recorder, Recording, Recordings, bucket, cuda_recorder
 
-_MASK, _TOKENS = "self_mask", "token_ids"
+_MASK, _START, _TOKENS = "self_mask", "start", "token_ids"
+_FEW = 8
+"""New positions up to which a recording is made for each number of them: guesses of speculative decoding."""
 
 
 class TorchRunner:
@@ -33,6 +36,7 @@ class TorchRunner:
 
     Attributes:
         recordings: of single steps, and of graphs without memory.
+        prompts: recordings of several new positions.
     """
 
     def __init__(
@@ -57,7 +61,7 @@ class TorchRunner:
             attention: what every attention layer computes by; if it has a method ``begin``, that is told the inputs of
                 each run, and if it has ``in_windows``, layers of that kind compute by it.
         """
-        self.recordings = Recordings()
+        self.recordings, self.prompts = Recordings(), Recordings()
         self._signature, self._device, self._dtype = signature, device, dtype
         self._admission = Admission(signature)
         # Not twice: recurrent layers would lay their weights out anew, away from where recorded steps read them.
@@ -73,6 +77,11 @@ class TorchRunner:
         self._below = dict(below or {})
         self._inputs = {spec.name: spec for spec in signature.inputs}
         self._remembered = set(signature.aliases.values())
+        self._shown = [spec for spec in signature.outputs if spec.name not in signature.aliases]
+        # Of a decoder over keys and values: the axis of its new positions, and how many its caches hold.
+        positional = _MASK in self._inputs
+        self._new = self._inputs[_TOKENS].axes[1] if positional else None
+        self._capacity = int(self._inputs[next(iter(signature.aliases.values()))].axes[2]) if positional else 0
         self._recorder = recorder or (cuda_recorder(device) if device.type == "cuda" else None)
 
     @property
@@ -93,8 +102,8 @@ class TorchRunner:
         buffers = {name: feed for name, feed in feeds.items() if isinstance(feed, TorchBuffer)}
         arrays = {name: self._admit_feed(name, feed) for name, feed in feeds.items() if name not in buffers}
         require_indices(arrays, self._below)
-        if self._recorder is not None and self._comes_again(arrays, buffers):
-            outputs = self._replay(arrays, buffers, self._recorder)
+        if self._recorder is not None and self._comes_again(filled := self._fill_up(arrays), buffers):
+            outputs = self._replay(filled, buffers, self._recorder, _steps(arrays))
         else:
             self._admit(buffers)
             uploaded = {
@@ -109,12 +118,28 @@ class TorchRunner:
             for spec in self._signature.outputs
         }
 
+    def _fill_up(self, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Several new positions as a recording has them, where caches have room for that; anything else as it is."""
+        steps = _steps(arrays)
+        if _MASK not in arrays or steps <= 1:
+            return arrays
+        newest, rows = int(arrays[_START].max()), len(arrays[_TOKENS])
+        longer = steps if steps <= _FEW else bucket(steps, self._capacity - newest)
+        attended = bucket(max(arrays[_MASK].shape[3], newest + longer), self._capacity)
+        token_ids = np.zeros((rows, longer), np.int64)
+        token_ids[:, :steps] = arrays[_TOKENS]
+        # Of the mask, the size alone: a recording makes it of the starts (:func:`_causal`).
+        return {**arrays, _TOKENS: token_ids, _MASK: np.broadcast_to(np.True_, (rows, 1, longer, attended))}
+
     def _comes_again(self, arrays: Mapping[str, Array], buffers: Mapping[str, TorchBuffer]) -> bool:
+        steps, recordings = _steps(arrays), self.recordings
         if self._remembered:
-            return _TOKENS in arrays and arrays[_TOKENS].shape[1] == 1
-        if self._waits:
+            if steps <= 1 or _MASK not in arrays:
+                return steps == 1
+            recordings = self.prompts
+        elif self._waits:
             return False
-        return self.recordings.came_before(_key({name: array.shape for name, array in arrays.items()}, buffers))
+        return recordings.came_before(_key({name: array.shape for name, array in arrays.items()}, buffers))
 
     def _admit_feed(self, name: str, feed: Array | Buffer) -> Array:
         if name in self._remembered:
@@ -149,17 +174,21 @@ class TorchRunner:
         return tensor.to(self._dtype) if tensor.is_floating_point() else tensor
 
     def _replay(
-        self, arrays: Mapping[str, Array], buffers: Mapping[str, TorchBuffer], recorder: Recorder
+        self, arrays: Mapping[str, Array], buffers: Mapping[str, TorchBuffer], recorder: Recorder, steps: int
     ) -> list[Tensor]:
         shapes = {name: array.shape for name, array in arrays.items()}
         if _MASK in shapes:
             *others, attended = shapes[_MASK]
-            capacity = int(self._inputs[next(iter(self._signature.aliases.values()))].axes[2])
-            shapes[_MASK] = (*others, bucket(attended, capacity))
+            shapes[_MASK] = (*others, bucket(attended, self._capacity))
+        recordings = self.prompts if self._remembered and steps > 1 else self.recordings
         # A key that is known has been admitted: of a deep decoder, that is most of what is left to do here.
         key = _key(shapes, buffers)
-        recording = self.recordings.get(key, lambda: self._record(shapes, arrays, buffers, recorder))
-        return [output.clone() for output in recording.replay(arrays)]
+        recording = recordings.get(key, lambda: self._record(shapes, arrays, buffers, recorder))
+        outputs = recording.replay(arrays)
+        return [
+            output[tuple(slice(steps if axis == self._new else None) for axis in spec.axes)].clone()
+            for spec, output in zip(self._shown, outputs, strict=True)
+        ]
 
     def _record(
         self,
@@ -169,12 +198,27 @@ class TorchRunner:
         recorder: Recorder,
     ) -> Recording:
         self._admit(buffers)
-        new = NewTensors({name: (self._inputs[name].dtype, shape) for name, shape in shapes.items()}, self._device)
+        made = {_MASK} & shapes.keys() if _steps(arrays) > 1 else set[str]()
+        written = {name: (self._inputs[name].dtype, shape) for name, shape in shapes.items() if name not in made}
+        new = NewTensors(written, self._device)
         new.write(arrays)
-        inputs = new.tensors | {name: buffer.tensor for name, buffer in buffers.items()}
+
+        def inputs() -> dict[str, Tensor]:
+            masks = {name: _causal(new.tensors[_START], shapes[name]) for name in made}
+            return new.tensors | {name: buffer.tensor for name, buffer in buffers.items()} | masks
+
         # Warming up writes keys and values that the step itself writes again, and leaves states as they are.
-        work = recorder(lambda: list(self._compute(inputs)), lambda: self._step(inputs))
-        return Recording(new, work)
+        return Recording(new, recorder(lambda: list(self._compute(inputs())), lambda: self._step(inputs())))
+
+
+def _steps(arrays: Mapping[str, Array]) -> int:
+    return arrays[_TOKENS].shape[1] if _TOKENS in arrays else 0
+
+
+def _causal(start_B: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Which of the attended positions each new one sees, as :func:`serving.runtime.cached_decoder.self_mask` has it."""
+    new_T, attended_A = (torch.arange(size, device=start_B.device) for size in shape[2:])
+    return attended_A <= (start_B[:, None] + new_T)[:, None, :, None]
 
 
 def _key(shapes: Mapping[str, tuple[int, ...]], buffers: Mapping[str, TorchBuffer]) -> Hashable:

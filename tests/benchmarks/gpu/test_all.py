@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from benchmarks.gpu import __main__ as everything
-from benchmarks.gpu import attention, decoding, goals, tiles, vision
+from benchmarks.gpu import attention, decoding, goals, prefill, tiles, vision
 from benchmarks.gpu.__main__ import ROOT, steps
 
-MODULES = {module.__name__: module for module in (attention, decoding, goals, vision)}
+MODULES = {module.__name__: module for module in (attention, decoding, goals, prefill, vision)}
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_every_step_is_a_module_that_knows_its_flags(monkeypatch, capsys):
 
 def test_models_are_exported_only_where_onnx_runtime_can_use_the_gpu():
     names = {with_it: [step.name for step in steps(False, ROOT, ROOT, with_it)] for with_it in (True, False)}
-    assert names[False] == ["goals", "attention", "decoding", "vit", "swin", "swin-v2"]
+    assert names[False] == ["goals", "attention", "decoding", "prefill", "vit", "swin", "swin-v2"]
     assert names[True] == ["goals", "attention", "export tinyllama-1.1b", "export vit-b-16", *names[False][2:]]
     exported = {step.name: step.words for step in steps(False, ROOT, ROOT / "build", True)}
     assert exported["export tinyllama-1.1b"][-1] == exported["decoding"][-1] == "build/tinyllama-1.1b"
@@ -54,7 +54,7 @@ def test_models_are_exported_only_where_onnx_runtime_can_use_the_gpu():
 
 def test_one_that_fails_is_told_at_the_end_and_the_others_run(started, tmp_path, capsys):
     status, asked = started("--quick", "--out", tmp_path, failing=("decoding",))
-    assert (status, len(asked)) == (1, 6)
+    assert (status, len(asked)) == (1, 7)
     assert capsys.readouterr().out.endswith("failed: decoding\n")
 
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 
-from benchmarks.gpu import attention, decoding, goals, tiles, vision
+from benchmarks.gpu import attention, decoding, goals, prefill, tiles, vision
 from models.kernel_configs import tuned
 
 pytestmark = [
@@ -16,7 +16,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize(
-    "script", [attention, decoding, goals, vision], ids=lambda script: script.__name__.split(".")[-1]
+    "script", [attention, decoding, goals, prefill, vision], ids=lambda script: script.__name__.split(".")[-1]
 )
 def test_a_trial_writes_a_page_of_this_gpu(script, monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", [script.__name__, "--quick", "--out", str(tmp_path)])

@@ -146,17 +146,38 @@ def test_replayed_steps_are_those_that_are_not_recorded(name, device):
     assert len(runner.recordings) == 1
 
 
-def test_a_recording_is_made_for_each_batch_size_and_bucket_and_none_for_prompts():
+def test_a_recording_is_made_for_each_batch_size_and_bucket_and_of_prompts_that_come_again():
     recorder = ReplayedOnCpu()
     (graph,) = graphs_of("llama-tiny")
     runner = torch_runner(graph, recorder=recorder)
     blocks = {name: runner.allocate(name, {"batch": 4}) for name in graph.signature.aliases.values()}
-    for rows in (1, 4, 1, 2, 4):
+    for rows, prompts in ((1, 0), (4, 0), (1, 1), (2, 1), (4, 2)):
         parts = {name: block.part(0, (rows, *block.tensor.shape[1:])) for name, block in blocks.items()}
         decoder = CachedDecoder.over(runner, parts, {})
         decoder.step(np.full((rows, 3), 5), np.zeros(rows, dtype=np.int64))
         decoder.step(np.full((rows, 1), 5), np.full(rows, 3))
-    assert recorder.recorded == len(runner.recordings) == 3
+        assert len(runner.prompts) == prompts
+    assert len(runner.recordings) == 3
+    assert recorder.recorded == 5
+
+
+@pytest.mark.parametrize("name", ["llama-tiny", "mistral-tiny", "transformer-tiny", "t5-tiny"])
+@pytest.mark.parametrize("device", DEVICES)
+def test_prompts_that_are_filled_up_and_replayed_are_those_that_are_not(name, device):
+    plain, _ = decoders(name, "cpu")
+    replayed, runner = decoders(name, device, ReplayedOnCpu() if device == "cpu" else None)
+    capacity = plain.capacity
+    for width, start in ((2, 0), (2, 2), (9, 0), (10, 0), (capacity, 0), (capacity - 1, 0), (capacity - 1, 1), (3, 1)):
+        if width + start > capacity:
+            continue
+        token_ids, starts = np.arange(3 * width).reshape(3, width) % 20 + 3, np.array([start, 0, start // 2])
+        wanted, found = (decoder.step(token_ids, starts) for decoder in (plain, replayed))
+        for output, array in wanted.items():
+            np.testing.assert_allclose(found[output], array, atol=2e-5 * max(1, np.abs(array).max()))
+        written = (np.arange(capacity)[None] < starts[:, None] + width)[:, None, :, None]
+        for cache, buffer in plain.caches.items():
+            np.testing.assert_allclose(replayed.caches[cache].numpy() * written, buffer.numpy() * written, atol=2e-5)
+    assert len(runner.prompts) >= 1
 
 
 def test_what_a_replay_returned_outlives_the_next_one():
