@@ -8,7 +8,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from math import inf
 from typing import Never, TypeVar
 
@@ -17,21 +16,12 @@ from clients.canary import CanaryResult, check_answer, engine_health
 from clients.served_model import ServedModel
 from clients.triton_client import TritonClient
 from serving.backoff import Backoff
-from serving.processes import AT_WORK, HANG_S, LONGEST_STEP_S, WorkMeter
 from serving.triton.server.engine_trouble import trouble_of
+from serving.triton.server.life_signs import STILL_S, TICK_S, HangError, LifeSigns, ServerPulse
 from serving.triton.server.model_folders import unfit
 from serving.triton.server.workers import Worker, workers_of
 from serving.triton.server.wrong_models import WrongModels
 
-TICK_S = 0.2
-SHORT_TICK_S = 0.05
-"""Of a worker that was seen stopped."""
-STOPPED_S = 0.4
-"""How long a process may be stopped by a signal without a break: Triton gives its requests up after 1 s."""
-PROMPT_S = 1.0
-"""How long ago the server may have answered for a model's silence to be its own."""
-STILL_S = 1.0
-"""How long a process may not work that Triton calls unhealthy."""
 CANARY_S = 10.0
 """Time after which a model answers its example again though all else says that it is well."""
 CANARY_SHARE = 0.05
@@ -51,19 +41,6 @@ FAILURES = 2
 """Wrong answers in a row after which a model is loaded anew: one may be a machine that was busy."""
 Result = TypeVar("Result")
 Report = Callable[[str], None]
-
-
-@dataclass(slots=True)
-class ServerPulse:
-    """When the server itself last answered, by the monotonic clock: where it is late, its models seem silent."""
-
-    answered_s: float = inf
-
-
-class HangError(ServerError):
-    """A worker that neither works nor answers, or is dead."""
-
-    code = "worker_hangs"
 
 
 class ModelWatch:
@@ -105,11 +82,9 @@ class ModelWatch:
         self._pulse, self._backoff, self._wrong, self._due_s = pulse, Backoff(), wrong, due_s
         self.away_s, self._described_s = inf, 0.0
         self._served: ServedModel | None = None
-        self._workers, self._meter = list[Worker](), WorkMeter()
-        self._unanswered, self._silent_s, self._still_s, self._stopped_s = False, 0.0, 0.0, 0.0
+        self._signs = LifeSigns([], pulse)
         self._canary_s, self._canary_took_s = 0.0, 0.0
         self._usage, self._failures, self._is_proved = (0, 0, 0), 0, False
-        self._stopped = dict[int, float]()
         self._unloaded = False  # by this watch, and not by who has the admin key
 
     async def check(self) -> None:
@@ -119,11 +94,12 @@ class ModelWatch:
             if reason := (await self._client.failed_models()).get(self.name):
                 raise ServerError(f"the model {self.name!r}, loaded", reason, "mend it", message=reason)
             self._served = await self._client.model(self.name)
-            self._workers = self._workers_of(self._served)
-            self._usage, self._failures, self._is_proved = (0, 0, 0), FAILURES - 1, False
+            self._signs = LifeSigns(self._workers_of(self._served), self._pulse)
+            self._usage = await self._client.usage(self.name)
+            self._failures, self._is_proved = FAILURES - 1, False
             self.reason = await self._answer_example(PATIENCE_S)
             self._usage = await self._client.usage(self.name)
-            if self._unanswered:
+            if self._signs.is_asked:
                 self.reason = "it does not answer its example"
         except AttendantError as error:
             self.reason = " ".join(str(error).split())
@@ -158,6 +134,8 @@ class ModelWatch:
         """
         assert self._served is not None
         before, self._usage = self._usage, await self._while_alive(self._client.usage(self.name))
+        if self._usage != before:
+            self._signs.note_answer()
         is_another = any(now < was for now, was in zip(self._usage, before, strict=True))  # each load counts from zero
         if time.monotonic() - self._described_s > DESCRIBED_S:
             self._described_s = time.monotonic()
@@ -195,7 +173,7 @@ class ModelWatch:
             raise
         except AttendantError as error:
             wrong = str(error)
-        self._canary_took_s = 0.0 if self._unanswered else time.monotonic() - self._canary_s
+        self._canary_took_s = 0.0 if self._signs.is_asked else time.monotonic() - self._canary_s
         if wrong and await self._is_another():
             self._failures, self.is_wrong = 0, False
             return ""
@@ -232,13 +210,13 @@ class ModelWatch:
             HangError: Triton has given the question up, and the worker stands still: once it goes on, what it answers
                 to such questions can end tritonserver 2.51 (docs/log.md).
         """
-        self._unanswered = True
+        self._signs.is_asked = True
         try:
             answer = await self._while_alive(question)
         except LateError:
             return None
         except UnreachableError as error:
-            if self._still_s < STILL_S:
+            if not self._signs.stand_still:
                 return None
             await self._client.server_name(1.0)  # else it is the server that is gone
             raise HangError("a worker that goes on", str(error), "none", message="its worker stands still") from error
@@ -247,9 +225,9 @@ class ModelWatch:
         except HangError:
             raise
         except AttendantError:
-            self._unanswered = False
+            self._signs.is_asked = False
             raise
-        self._unanswered = False
+        self._signs.is_asked = False
         return answer
 
     async def _while_alive(self, work: Awaitable[Result]) -> Result:
@@ -261,30 +239,28 @@ class ModelWatch:
         future = _begin(work)
         while not future.done():
             began_s = time.monotonic()
-            await asyncio.wait({future}, timeout=SHORT_TICK_S if self._stopped else TICK_S)
-            passed_s = min(time.monotonic() - began_s, 2 * TICK_S)  # a pause of this process is none of the worker's
-            dead = [worker.pid for worker in self._workers if not worker.lives]
-            if dead:
-                raise HangError("a living worker", "a dead one", "none", message=f"its worker {dead[0]} died")
-            share = self._meter.share(self._workers, passed_s)
-            # One that is stopped and goes on by turns is slow alone, however often it is seen while it is stopped.
-            before = self._stopped
-            # Both only grow; NaN, where they cannot be seen, is never what it was.
-            self._stopped = {one.pid: one.switches + one.processor_s for one in self._workers if one.is_stopped}
-            stands = any(before.get(pid) == used for pid, used in self._stopped.items())
-            self._stopped_s = self._stopped_s + passed_s if stands else 0.0
-            if self._stopped_s > STOPPED_S:
-                raise HangError("a worker that runs", "a stopped one", "none", message="its worker is stopped")
-            if not self._unanswered:
-                self._silent_s = 0.0
-            elif time.monotonic() - self._pulse.answered_s < PROMPT_S:  # else it is the server that is late
-                self._silent_s += passed_s
-            self._still_s = 0.0 if share > AT_WORK else self._still_s + passed_s
-            if self._silent_s > LONGEST_STEP_S or min(self._silent_s, self._still_s) > HANG_S:
+            await asyncio.wait({future}, timeout=self._signs.tick_s)
+            self._signs.look(time.monotonic() - began_s)
+            if self._signs.hang or self._signs.are_late:
                 await self._client.server_name(1.0)  # else it is the server that hangs
-                message = f"its worker has neither worked nor answered for {self._silent_s:.1f} s"
-                raise HangError("an answer", "none", "load the model anew", message=message)
+                if self._signs.hang or not await self._has_answered_others():
+                    raise self._signs.silence
+                self._signs.note_answer()
         return future.result()
+
+    async def _has_answered_others(self) -> bool:
+        # Whose requests stand before the question, however long that takes. Streams are counted once they end, and the
+        # engines of a generative model are watched by their own workers.
+        if self._served is not None and self._served.decoupled and not self._served.says_health:
+            return True
+        with suppress(AttendantError, TimeoutError):
+            async with asyncio.timeout(LOOK_S):
+                usage = await self._client.usage(self.name)
+                has = usage != self._usage
+                if all(now >= was for now, was in zip(usage, self._usage, strict=True)):  # else of another load
+                    self._usage = usage
+                return has
+        return True  # a server that loads a model says nothing of any
 
     async def _reload(self) -> None:
         loading, lives_s, stood_s = _begin(self._client.reload(self.name)), time.monotonic(), 0.0
@@ -315,7 +291,7 @@ class ModelWatch:
         with suppress(AttendantError):
             served = await self._client.model(self.name)
             if served != self._served:
-                self._served, self._workers = served, self._workers_of(served)
+                self._served, self._signs.workers = served, self._workers_of(served)
                 return True
         return False
 
@@ -323,16 +299,18 @@ class ModelWatch:
         # Who has the admin key may load it, or unload it: then it is theirs to load it again.
         died, proves = self.reason, True
         if not await self._wait_for_others():
-            if (served := self._served) is None or all(worker.lives for worker in self._workers):
+            if (served := self._served) is None or all(worker.lives for worker in self._signs.workers):
                 return False
             if served.instances > 1:  # Triton ends one before it says that there are to be fewer
                 await asyncio.sleep(LOOK_S)
             with suppress(AttendantError):  # of a model that is not loaded at all
                 served = await self._client.model(self.name)
-            living, latest = self._workers_of(served), max(worker.started for worker in self._workers)
+            living, latest = self._workers_of(served), max(worker.started for worker in self._signs.workers)
             if len(living) < max(1, served.instances):
                 return False
-            proves = served != self._served or all(one not in self._workers and one.started >= latest for one in living)
+            proves = served != self._served or all(
+                one not in self._signs.workers and one.started >= latest for one in living
+            )
         await self.check()
         if not (self.reason or proves or self._is_proved):  # a dead one may be of a load that failed behind the model's
             self.reason = died
@@ -390,7 +368,6 @@ class ModelWatch:
                 self.loading = False
             if self.reason and not self.is_wrong:
                 await self._unload()
-        self._unanswered, self._silent_s, self._still_s, self._stopped_s = False, 0.0, 0.0, 0.0
         self._report(f"{self.name} answers again, after {time.monotonic() - self.away_s:.1f} s")
 
 

@@ -15,7 +15,8 @@ from attendant.printable import printable
 from clients.triton_client import TritonClient
 from serving.backoff import Backoff
 from serving.processes import AT_WORK, HANG_S, WorkMeter
-from serving.triton.server.model_watch import TICK_S, ModelWatch, ServerPulse
+from serving.triton.server.life_signs import TICK_S, ServerPulse
+from serving.triton.server.model_watch import ModelWatch
 from serving.triton.server.process import CRASH_SIGNALS, TritonServer
 from serving.triton.server.resource_watch import ResourceBounds, wait_for_excess, wait_for_quiet
 from serving.triton.server.troubles import Troubles

@@ -3,6 +3,7 @@
 Source: Triton's Python backend 24.10, ``stub_launcher.cc``: the order of a stub's arguments.
 """
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,17 @@ class Worker(ProcessRecord):
 def workers_of(group: int) -> list[Worker]:
     """Those of the server in a process group."""
     return [worker for pid in living_members(group) if (worker := _worker_at(pid)) is not None]
+
+
+def engines_of(workers: Iterable[Worker]) -> list[ProcessRecord]:
+    """The processes that compute beside some workers: their children."""
+    pids, found = {worker.pid for worker in workers}, []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, IndexError):
+            fields = process_fields(int(entry.name))
+            if int(fields[1]) in pids:
+                found.append(ProcessRecord(pid=int(entry.name), started=int(fields[19])))
+    return found
 
 
 def server_of(group: int) -> ProcessRecord | None:

@@ -1,6 +1,6 @@
 """A server that speaks Triton's gRPC and answers as it is told, and a gateway before it, in one event loop."""
 
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import grpc
 import httpx
@@ -109,21 +109,25 @@ def _response(request, outputs):
 
 
 @asynccontextmanager
+async def listening(servicer):
+    """The address of a server that speaks Triton's gRPC."""
+    server = grpc.aio.server(options=[("grpc.max_receive_message_length", -1)])
+    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(servicer, server)
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    await server.start()
+    try:
+        yield address
+    finally:
+        await server.stop(None)
+
+
+@asynccontextmanager
 async def gateway_of(*servers, **choices):
     """A client of a gateway before some servers."""
-    running, addresses = [], []
-    for one in servers:
-        server = grpc.aio.server(options=[("grpc.max_receive_message_length", -1)])
-        service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(one, server)
-        addresses.append(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
-        await server.start()
-        running.append(server)
-    app = create_app(GatewaySettings(tritons=tuple(addresses), **{"probe_s": 3600.0, "timeout_s": 10.0, **choices}))
-    try:
+    async with AsyncExitStack() as stack:
+        addresses = [await stack.enter_async_context(listening(one)) for one in servers]
+        app = create_app(GatewaySettings(tritons=tuple(addresses), **{"probe_s": 3600.0, "timeout_s": 10.0, **choices}))
         async with app.router.lifespan_context(app):
             transport = httpx.ASGITransport(app)
             async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080", timeout=60) as client:
                 yield client
-    finally:
-        for server in running:
-            await server.stop(None)

@@ -20,7 +20,8 @@ from clients.text import TextModel
 from clients.triton_client import TritonClient
 from serving.processes import process_of
 from serving.triton.server import model_watch
-from serving.triton.server.model_watch import ModelWatch, ServerPulse
+from serving.triton.server.life_signs import ServerPulse
+from serving.triton.server.model_watch import ModelWatch
 from serving.triton.server.workers import Worker, workers_of
 from serving.triton.server.wrong_models import WrongModels
 from tests.serving.triton.server.test_supervisor import Asker, doubles, supervised, until

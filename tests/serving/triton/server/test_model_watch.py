@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from tritonclient.grpc import service_pb2
 
 from attendant.engine_health import EngineHealth
 from attendant.errors import UnreachableError
@@ -18,10 +19,12 @@ from attendant.tensor_names import TEXT_OUTPUT
 from clients.served_model import ServedModel
 from clients.triton_client import TritonClient
 from serving.processes import ProcessRecord, process_of
-from serving.triton.server import model_watch
-from serving.triton.server.model_watch import HangError, ModelWatch, ServerPulse
+from serving.triton.server import life_signs, model_watch
+from serving.triton.server.life_signs import HangError, LifeSigns, ServerPulse
+from serving.triton.server.model_watch import ModelWatch
 from serving.triton.server.ports import free_ports
 from serving.triton.server.wrong_models import WrongModels
+from tests.serving.gateway.fake_triton import FakeTriton, config_of, floats, listening
 
 BUSY = EngineHealth(alive=True, running=1, waiting=0, steps=1, stalled_s=0.0)
 SERVED = ServedModel(
@@ -81,19 +84,96 @@ def unanswered_for(pulse, seconds):
     async def wait():
         async with TritonClient(f"127.0.0.1:{free_ports(1)[0]}") as client:
             watch = ModelWatch("odd", 0, client, print, pulse, WrongModels(Path("none")))
-            watch._unanswered = True
+            watch._signs.is_asked = True
             await asyncio.wait_for(watch._while_alive(asyncio.Event().wait()), seconds)
 
     asyncio.run(wait())
 
 
+class BusyClient(OddClient):
+    """Of a model that never answers its example; others it does, as long as it ``moves``."""
+
+    moves, counted = True, 0
+
+    async def server_name(self, timeout_s):
+        return "triton"
+
+    async def usage(self, name):
+        self.counted += self.moves
+        return self.counted, 0, 0
+
+
+def test_a_model_whose_example_waits_behind_others_is_silent_only_once_it_answers_nobody(monkeypatch):
+    monkeypatch.setattr(life_signs, "LONGEST_STEP_S", 0.5)
+    client = BusyClient()
+
+    async def wait(seconds):
+        watch = ModelWatch("odd", 0, client, print, ServerPulse(), WrongModels(Path("none")))
+        watch._signs.is_asked = True
+        monkeypatch.setattr(watch._signs._meter, "share", lambda workers, passed_s: 1.0)  # it works
+        await asyncio.wait_for(watch._while_alive(asyncio.Event().wait()), seconds)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(wait(2.5))
+    client.moves = False
+    client.counted = 0
+    with pytest.raises(HangError, match="neither worked nor answered for 0"):
+        asyncio.run(wait(60.0))
+
+
+class Reloaded(FakeTriton):
+    """Its model takes some time for each answer."""
+
+    loads = 0
+
+    async def infer(self, request):
+        await asyncio.sleep(3 * life_signs.TICK_S)
+        return self.answer
+
+    async def RepositoryIndex(self, request, context):  # noqa: N802  gRPC names it
+        return service_pb2.RepositoryIndexResponse()
+
+    async def ServerMetadata(self, request, context):  # noqa: N802  gRPC names it
+        return service_pb2.ServerMetadataResponse(name="triton")
+
+    async def RepositoryModelUnload(self, request, context):  # noqa: N802  gRPC names it
+        return service_pb2.RepositoryModelUnloadResponse()
+
+    async def RepositoryModelLoad(self, request, context):  # noqa: N802  gRPC names it
+        self.loads += 1
+        return service_pb2.RepositoryModelLoadResponse()
+
+
+@pytest.mark.planted
+def test_a_new_worker_is_not_judged_by_the_silence_of_the_one_before(monkeypatch):
+    """Else it is killed in its turn, for ever, unless it answers its example at once."""
+    monkeypatch.setattr(model_watch, "unfit", lambda folder: "")
+    server = Reloaded(config_of("m", "predict", [("x", (2,))], [("y", (2,))], 4), answer={"y": floats([[1, 2]])})
+    reports = list[str]()
+
+    async def restart():
+        async with listening(server) as address, TritonClient(address) as client:
+            watch = ModelWatch("m", 0, client, reports.append, ServerPulse(time.monotonic()), WrongModels(Path("none")))
+            await watch.check()
+            assert watch.reason == ""
+            watch._signs.is_asked = True
+            watch._signs._silent_s = watch._signs._still_s = 1000.0
+            with pytest.raises(HangError):
+                await watch._while_alive(asyncio.Event().wait())
+            watch.reason = "it hangs"
+            await watch._restart()
+
+    asyncio.run(asyncio.wait_for(restart(), 60))
+    assert server.loads == 1, reports
+
+
 @pytest.mark.planted
 def test_a_silence_counts_only_while_the_server_itself_answers(monkeypatch):
-    monkeypatch.setattr(model_watch, "HANG_S", 0.5)
+    monkeypatch.setattr(life_signs, "HANG_S", 0.5)
     with pytest.raises(UnreachableError):  # it looks whether the server is there before it blames the model
         unanswered_for(ServerPulse(), 60.0)
     with pytest.raises(TimeoutError):
-        unanswered_for(ServerPulse(time.monotonic() - 2 * model_watch.PROMPT_S), 2.0)
+        unanswered_for(ServerPulse(time.monotonic() - 2 * life_signs.PROMPT_S), 2.0)
 
 
 class Stopped(ProcessRecord):
@@ -126,8 +206,8 @@ def test_a_worker_that_goes_on_between_two_looks_is_not_taken_for_stopped(kind, 
         async def wait():
             async with TritonClient(f"127.0.0.1:{free_ports(1)[0]}") as client:
                 watch = ModelWatch("odd", 0, client, print, ServerPulse(), WrongModels(Path("none")))
-                watch._workers = [kind(pid=record.pid, started=record.started)]
-                await asyncio.wait_for(watch._while_alive(asyncio.Event().wait()), 4 * model_watch.STOPPED_S)
+                watch._signs = LifeSigns([kind(pid=record.pid, started=record.started)], ServerPulse())
+                await asyncio.wait_for(watch._while_alive(asyncio.Event().wait()), 4 * life_signs.STOPPED_S)
 
         try:
             with pytest.raises(expected):

@@ -1,0 +1,106 @@
+"""Whether the workers of one load of a model live and move: none is dead or stopped, and some work or answer."""
+
+import time
+from math import inf
+
+from attendant.errors import ServerError
+from serving.processes import AT_WORK, HANG_S, LONGEST_STEP_S, WorkMeter
+from serving.triton.server.workers import Worker, engines_of
+
+TICK_S = 0.2
+SHORT_TICK_S = 0.05
+"""Of a worker that was seen stopped."""
+STOPPED_S = 0.4
+"""How long a process may be stopped by a signal without a break: Triton gives its requests up after 1 s."""
+PROMPT_S = 1.0
+"""How long ago the server may have answered for a model's silence to be its own."""
+STILL_S = 1.0
+"""How long a process may not work that Triton calls unhealthy."""
+
+
+class HangError(ServerError):
+    """A worker that neither works nor answers, or is dead."""
+
+    code = "worker_hangs"
+
+
+class ServerPulse:
+    """When the server itself last answered, by the monotonic clock: where it is late, its models seem silent."""
+
+    def __init__(self, answered_s: float = inf) -> None:
+        self.answered_s = answered_s
+
+
+class LifeSigns:
+    """Those of the workers of one load; the next one begins with its own.
+
+    Attributes:
+        workers: whom it looks at.
+        is_asked: whether a question to the model has no answer yet.
+    """
+
+    def __init__(self, workers: list[Worker], pulse: ServerPulse) -> None:
+        self.workers, self.is_asked = workers, False
+        self._pulse, self._meter, self._engine_meter = pulse, WorkMeter(), WorkMeter()
+        self._silent_s, self._still_s, self._stopped_s = 0.0, 0.0, 0.0
+        self._stopped = dict[int, float]()
+
+    @property
+    def tick_s(self) -> float:
+        """How long to wait before the next look."""
+        return SHORT_TICK_S if self._stopped else TICK_S
+
+    @property
+    def stand_still(self) -> bool:
+        """Whether none has worked for a while."""
+        return self._still_s >= STILL_S
+
+    @property
+    def hang(self) -> bool:
+        """Whether none has worked or answered for too long."""
+        return min(self._silent_s, self._still_s) > HANG_S
+
+    @property
+    def are_late(self) -> bool:
+        """Whether a question has had no answer for so long that they must have answered others since."""
+        return self._silent_s > LONGEST_STEP_S
+
+    @property
+    def silence(self) -> HangError:
+        """The error of workers that hang."""
+        message = f"its worker has neither worked nor answered for {self._silent_s:.1f} s"
+        return HangError("an answer", "none", "load the model anew", message=message)
+
+    def note_answer(self) -> None:
+        """Note that they have answered somebody."""
+        self._silent_s = 0.0
+
+    def look(self, passed_s: float) -> None:
+        """Look at the workers.
+
+        Args:
+            passed_s: since the last look.
+
+        Raises:
+            HangError: one is dead, or stopped for too long.
+        """
+        passed_s = min(passed_s, 2 * TICK_S)  # a pause of this process is none of the workers'
+        dead = [worker.pid for worker in self.workers if not worker.lives]
+        if dead:
+            raise HangError("a living worker", "a dead one", "none", message=f"its worker {dead[0]} died")
+        share = self._meter.share(self.workers, passed_s)
+        if self.is_asked and share <= AT_WORK:  # an engine works for its worker
+            share += self._engine_meter.share(engines_of(self.workers), passed_s)
+        # One that is stopped and goes on by turns is slow alone, however often it is seen while it is stopped.
+        before = self._stopped
+        # Both only grow; NaN, where they cannot be seen, is never what it was.
+        self._stopped = {one.pid: one.switches + one.processor_s for one in self.workers if one.is_stopped}
+        stands = any(before.get(pid) == used for pid, used in self._stopped.items())
+        self._stopped_s = self._stopped_s + passed_s if stands else 0.0
+        if self._stopped_s > STOPPED_S:
+            raise HangError("a worker that runs", "a stopped one", "none", message="its worker is stopped")
+        if not self.is_asked:
+            self._silent_s = 0.0
+        elif time.monotonic() - self._pulse.answered_s < PROMPT_S:  # else it is the server that is late
+            self._silent_s += passed_s
+        self._still_s = 0.0 if share > AT_WORK else self._still_s + passed_s

@@ -1,0 +1,41 @@
+"""Who computes for a model, and for whom silence is a fault."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from serving.processes import process_of
+from serving.triton.server import life_signs
+from serving.triton.server.life_signs import LifeSigns, ServerPulse
+from serving.triton.server.workers import Worker, engines_of
+
+WORKER = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", sys.argv[1]], stdin=subprocess.PIPE)
+print(child.pid, flush=True)
+input()
+child.kill()
+"""
+BUSY, IDLE = "while True: pass", "input()"
+
+
+@pytest.mark.parametrize(("engine", "hangs"), [(BUSY, False), (IDLE, True)])
+def test_a_worker_whose_engine_computes_is_at_work(monkeypatch, engine, hangs):
+    monkeypatch.setattr(life_signs, "HANG_S", 1.5)
+    command = [sys.executable, "-c", WORKER, engine]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        record, child = process_of(process.pid), int(process.stdout.readline())
+        worker = Worker(pid=record.pid, started=record.started, model="m", region="")
+        assert [one.pid for one in engines_of([worker])] == [child]
+        signs = LifeSigns([worker], ServerPulse())
+        signs.is_asked = True
+        until_s = time.monotonic() + (6.0 if engine == BUSY else 60.0)
+        signs._pulse.answered_s = until_s  # the server answers all the while
+        while time.monotonic() < until_s and not signs.hang:
+            began_s = time.monotonic()
+            time.sleep(signs.tick_s)
+            signs.look(time.monotonic() - began_s)
+        assert signs.hang == hangs
+        process.communicate("\n", timeout=60)
