@@ -5,6 +5,7 @@ segmentation fault (docs/log.md).
 """
 
 import asyncio
+import logging
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable
@@ -13,9 +14,28 @@ from typing import Any
 from attendant.tensor_names import CANCEL, CANCEL_KEY, HEALTH, HEALTH_SEPARATOR
 from clients.request_context import request_id
 
+CHANNEL = [
+    ("grpc.enable_http_proxy", 0),  # Triton is asked in one's own network, as is a server of this machine
+    ("grpc.max_send_message_length", -1),
+    # A server that comes back is found within a second, and not within two minutes, whatever another client met there.
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.use_local_subchannel_pool", 1),
+]
+"""Options of a connection."""
 LATE_CALLS_S = 2.0  # what a call that was given up may still take when the connection closes
 LATE_S = 0.5
 """How much later than its time this event loop may wake up, and still have heard what came."""
+
+
+def ignore_events_of_closed_loops() -> None:
+    """Log nothing of what gRPC hears for an event loop that has ended: each loop of a process hears for all of them."""
+    logging.getLogger("asyncio").addFilter(lambda record: not _is_of_a_closed_loop(record))
+
+
+def _is_of_a_closed_loop(record: logging.LogRecord) -> bool:
+    error = record.exc_info[1] if record.exc_info else None
+    is_closed = isinstance(error, RuntimeError) and str(error) == "Event loop is closed"
+    return is_closed and "PollerCompletionQueue" in record.getMessage()
 
 
 async def arrives(future: asyncio.Future[Any], timeout_s: float) -> bool:

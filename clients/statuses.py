@@ -88,11 +88,6 @@ def error_from(status: str, message: str, model: str, server: str) -> AttendantE
     return ServerError(f"an answer from {model or server!r}", f"{status} {text}".strip(), "look at the server's log")
 
 
-def is_stopping(error: AttendantError) -> bool:
-    """Whether a server has said that it is stopping."""
-    return isinstance(error, UnreachableError) and bool(_STOPPING.search(error.found))
-
-
 def _record_of(text: str) -> dict[str, Any] | None:
     try:
         record = json.loads(text) if text.startswith("{") else None

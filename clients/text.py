@@ -4,7 +4,6 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from itertools import count
 from typing import Any, ClassVar, Self
 
 from attendant.errors import DeadlineError
@@ -75,7 +74,9 @@ class StreamingModel:
         parameters = {**(parameters or {}), **({EXPLAIN: True} if options.explain else {})}
         began_s, has_begun, parts = time.monotonic(), False, None
         ends_s = None if options.deadline_ms is None else began_s + options.deadline_ms / 1e3
-        for tries in count(1):
+        asked = list[str]()
+        while True:
+            asked.append(self._client.server)
             try:
                 if ends_s is not None:
                     options = replace(options, deadline_ms=max(1, round(1e3 * (ends_s - time.monotonic()))))
@@ -100,7 +101,7 @@ class StreamingModel:
             except RETRIED as error:
                 if has_begun:
                     raise
-                await self._client.wait_before_retry(error, tries, ends_s)
+                await self._client.wait_before_retry(error, asked, ends_s)
 
 
 class TextModel(StreamingModel):

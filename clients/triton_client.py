@@ -27,24 +27,17 @@ from attendant.errors import (
     UnreachableError,
 )
 from clients.admin_key import AdminKey
-from clients.calls import Calls, RequestStream
+from clients.calls import CHANNEL, Calls, RequestStream
 from clients.request_context import call_timeout_s, headers, request_id
 from clients.retry import RetryPolicy
 from clients.served_model import ServedModel
-from clients.silences import SILENCE_S, Silence, Silences, lost, read_health
-from clients.statuses import START, error_from, is_stopping, reading
+from clients.silences import LOST_S, Silence, Silences, lost, read_health
+from clients.statuses import START, error_from, reading
 from clients.tensors import create_message, create_tensor, read_response
 from clients.tls import Tls
 
 Array = NDArray[Any]
 DEFAULT_SERVER = "127.0.0.1:8001"
-_CHANNEL = [
-    ("grpc.enable_http_proxy", 0),  # Triton is asked in one's own network, as is a server of this machine
-    ("grpc.max_send_message_length", -1),
-    # A server that comes back is found within a second, and not within two minutes, whatever another client met there.
-    ("grpc.max_reconnect_backoff_ms", 1000),
-    ("grpc.use_local_subchannel_pool", 1),
-]
 _INFER = "/inference.GRPCInferenceService/ModelInfer"
 RETRIED = (BusyError, UnreachableError)  # the request was not begun
 _OF_REQUESTS = (InputError, UnfinishedError)
@@ -89,7 +82,7 @@ class TritonClient:
         self.answered_s: dict[str, float] = {}
         tls = tls or Tls()
         self._credentials = tls.channel_credentials()
-        self._options = [*_CHANNEL, ("grpc.max_receive_message_length", most_bytes), *tls.channel_options]
+        self._options = [*CHANNEL, ("grpc.max_receive_message_length", most_bytes), *tls.channel_options]
         self._addresses = deque(server.split(","))
         self._connections: list[aio.InferenceServerClient] = []
         self._client = self._connect()
@@ -278,10 +271,11 @@ class TritonClient:
             "parameters": dict(parameters or {}),
             "enable_empty_final_response": True,
         }
-        stream = RequestStream(partial(self._client.stream_infer, headers=headers.get()), request)
+        server, connection = self.server, self._client  # others may connect to the next one meanwhile
+        stream = RequestStream(partial(connection.stream_infer, headers=headers.get()), request)
         final, failure = False, cast("AttendantError | None", None)
         timeout_s = first_timeout_s or self.timeout_s
-        since_s, silences = time.monotonic(), self._silences[self.server, model]
+        since_s, silences = time.monotonic(), self._silences[server, model]
         silence = silences.begin(stream.key)
         upcoming = stream.next()
         try:
@@ -292,31 +286,31 @@ class TritonClient:
                     if was_asked and silence.is_asked:
                         silence.note_wait(wait_s)
                     if fault := silence.fault:
-                        failure = lost(model, self.server, fault)
+                        failure = lost(model, server, fault)
                         break
                     if keys := silences.take_question():
                         stream.ask_health(keys)
                     continue
-                response = await self._call(upcoming, model, max(0.0, left_s), timeout_s)
+                response = await self._call(upcoming, model, max(0.0, left_s), timeout_s, server)
                 if response is None:
                     break
                 result, error = response
                 upcoming = stream.next()
                 if error is not None:
-                    failure = error_from(str(error.status() or ""), str(error.message()), model, self.server)
+                    failure = error_from(str(error.status() or ""), str(error.message()), model, server)
                     is_question = bool(stream.questions) and not isinstance(failure, _OF_REQUESTS)
-                    if is_question and await self._is_harmless(failure, silence):
+                    if is_question and await self._is_harmless(failure, silence, server, connection.is_server_live):
                         silences.note_refusal(stream.take_refused())
                         failure = None
                         continue
                     if is_question and silence.is_asked:
-                        failure = lost(model, self.server, str(failure))  # of the question: the worker is dead
+                        failure = lost(model, server, str(failure))  # of the question: the worker is dead
                         break
                     stream.complete()
                     continue
                 answer = result.get_response()
                 if keys := stream.questions.pop(answer.id, []):
-                    with reading(model, self.server):
+                    with reading(model, server):
                         silences.note_answer(keys, read_health(result))
                     continue
                 silence.end()
@@ -326,7 +320,7 @@ class TritonClient:
                 if final:
                     stream.complete()
                 if answer.outputs:
-                    with reading(model, self.server):
+                    with reading(model, server):
                         outputs = await read_response(answer)
                     yield outputs
                     silence.end()  # who reads it may have taken any time
@@ -338,23 +332,24 @@ class TritonClient:
         if not final:
             raise ServerError("a final response", "the stream ended without one", "look at the server's log")
 
-    async def wait_before_retry(self, error: AttendantError, tries: int, ends_s: float | None = None) -> None:
+    async def wait_before_retry(self, error: AttendantError, asked: Sequence[str], ends_s: float | None = None) -> None:
         """Wait before a request is sent again, and connect to the next address if the last one gave no answer.
 
         Args:
             error: that the request met.
-            tries: how often it was sent.
+            asked: the addresses that it was sent to, one for each time.
             ends_s: when its time is over, by the monotonic clock.
 
         Raises:
             AttendantError: the error, where policy, kind or time forbids another try, and every address was asked.
         """
+        tries, addresses = len(asked), len(self._addresses)
         pause_s = self.retry.pause_after(tries) if isinstance(error, RETRIED) else None
-        if isinstance(error, UnreachableError) and tries < len(self._addresses):
+        if isinstance(error, UnreachableError) and len({*asked}) < addresses and tries < 2 * addresses:
             pause_s = 0.0  # each address is asked once in any case
         if pause_s is None or (ends_s is not None and time.monotonic() + pause_s >= ends_s):
             raise error
-        if isinstance(error, UnreachableError):
+        if isinstance(error, UnreachableError) and asked[-1] == self.server:  # else another request went on already
             self._addresses.rotate(-1)
             self._client = self._connect()  # the old connection may still carry others' requests
         await asyncio.sleep(pause_s)
@@ -366,35 +361,37 @@ class TritonClient:
         return connection
 
     async def _call_with_retries(self, start: Callable[[], Any], model: str = "") -> Any:
-        tries = 0
+        asked = list[str]()
         while True:
-            tries += 1
+            asked.append(self.server)
             try:
                 return await self._call(start(), model, min(self.timeout_s, call_timeout_s.get()))
             except RETRIED as error:
-                await self.wait_before_retry(error, tries)
+                await self.wait_before_retry(error, asked)
 
-    async def _is_harmless(self, refusal: AttendantError, silence: Silence) -> bool:
+    async def _is_harmless(self, refusal: AttendantError, silence: Silence, server: str, is_live: Any) -> bool:
         # Of a question: the request was heard of since, or the server refuses all as it stops, and answers what it has.
         if not (isinstance(refusal, UnreachableError) and silence.is_asked):
             return isinstance(refusal, UnreachableError)
         try:
-            await self._call(self._client.is_server_live(), "", SILENCE_S)
-        except AttendantError as error:
-            return is_stopping(error)
-        return False
+            return not await self._call(is_live(), "", LOST_S, server=server)
+        except AttendantError:  # it does so, or is too far away to say that it goes on
+            return True
 
-    async def _call(self, call: Any, model: str, left_s: float, timeout_s: float | None = None) -> Any:
+    async def _call(
+        self, call: Any, model: str, left_s: float, timeout_s: float | None = None, server: str = ""
+    ) -> Any:
+        server = server or self.server  # by the end, another may be in use
         timeout_s = left_s if timeout_s is None else timeout_s  # what is left may be less than the user gave
         try:
             return await self._calls.wait(call, left_s)
         except InferenceServerException as error:
-            raise error_from(str(error.status() or ""), str(error.message()), model, self.server) from error
+            raise error_from(str(error.status() or ""), str(error.message()), model, server) from error
         except grpc.aio.AioRpcError as error:  # a broken stream raises it where a call raises the exception above
-            raise error_from(str(error.code()), str(error.details()), model, self.server) from error
+            raise error_from(str(error.code()), str(error.details()), model, server) from error
         except TimeoutError as error:
             raise LateError(
-                f"an answer from {model or self.server!r} within {timeout_s:g} s",
+                f"an answer from {model or server!r} within {timeout_s:g} s",
                 "none",
                 "see `attendant health`; a dead worker answers nothing",
             ) from error

@@ -5,7 +5,7 @@ import math
 import ssl
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from attendant.errors import ConfigError
@@ -92,6 +92,26 @@ class ListenTls:
         if not names:
             raise ConfigError(f"a name in the certificate {self.listen_cert}", "none", "renew it with subjectAltName")
         return Tls(tls=True, ca=self.listen_cert, cert=cert, key=key, tls_name=names[0].replace("*", "attendant"))
+
+    def lasting_client(self) -> Tls:
+        """As :meth:`own_client`, for whoever outlives the certificate: its successor may have another name."""
+        client = self.own_client()
+        return OwnTls(tls=True, ca=client.ca, cert=client.cert, key=client.key, listen=self) if self.is_on else client
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnTls(Tls):
+    """Towards a server that listens so, by the name that its certificate has when a connection is made.
+
+    Attributes:
+        listen: how it listens.
+    """
+
+    listen: ListenTls = field(default_factory=ListenTls)
+
+    @property
+    def channel_options(self) -> list[tuple[str, str]]:
+        return self.listen.own_client().channel_options
 
 
 class ReloadedContext:

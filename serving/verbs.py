@@ -177,6 +177,7 @@ def serve(
         access: who may ask the gateway; Triton's own ports know neither keys nor names.
         listen: TLS of gRPC and of the gateway. Triton reads the files at its start alone.
     """
+    from clients.calls import ignore_events_of_closed_loops
     from serving.triton.repository.engine_check import check_engines, find_unfit
     from serving.triton.server.admin_key import load_admin_key, new_admin_key
     from serving.triton.server.process import TritonServer
@@ -203,8 +204,9 @@ def serve(
         raise ConfigError("PATHS, or --models of a repository", "both", "leave one of them out")
     if explain and not paths:
         raise ConfigError("PATHS beside --explain", "none", "export with --explain what the repository holds")
-    own_client = listen.own_client()
+    own_client = listen.lasting_client()
     never_wait_for_readers()
+    ignore_events_of_closed_loops()
     raise_descriptor_limit()
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves it

@@ -15,6 +15,7 @@ from attendant.tensor_names import HEALTH
 from clients.load.scenario import Inputs, Scenario, Target, Workload
 from clients.load.server_counts import ServerCounter
 from clients.triton_client import TritonClient
+from tests.serving.gateway.fake_triton import FakeTriton, config_of, listening
 
 
 def test_an_index_with_a_name_that_is_not_utf8_names_no_failed_model(monkeypatch):
@@ -77,6 +78,31 @@ def test_each_of_several_addresses_is_asked_once_without_retries():
     assert asyncio.run(ask("127.0.0.1:1")) == "127.0.0.1:1"
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 3, 8])
+def test_requests_that_run_at_once_do_not_take_the_next_address_from_each_other(at_once):
+    async def ask():
+        async with (
+            listening(FakeTriton(config_of("a", "predict"))) as living,
+            TritonClient(f"127.0.0.1:1,127.0.0.1:2,{living}", timeout_s=20.0) as client,
+        ):
+            return await asyncio.gather(*(client.models() for _ in range(at_once)))
+
+    assert asyncio.run(ask()) == [["a"]] * at_once
+
+
+def test_the_error_of_a_request_names_the_server_that_it_was_sent_to():
+    async def ask():
+        async with TritonClient("127.0.0.1:1,127.0.0.1:2", timeout_s=20.0) as client:
+            asked = asyncio.ensure_future(client.usage("a"))
+            await asyncio.sleep(0)
+            await client.wait_before_retry(UnreachableError("a", "b", "c"), ["127.0.0.1:1"])
+            assert client.server == "127.0.0.1:2"
+            with pytest.raises(UnreachableError, match=r"127\.0\.0\.1:1"):
+                await asked
+
+    asyncio.run(ask())
+
+
 @pytest.mark.parametrize("seconds", [0.0, -1.0, math.nan])
 def test_a_time_in_which_nothing_can_be_answered_is_refused(seconds):
     with pytest.raises(ConfigError, match="timeout_s above 0"):
@@ -112,10 +138,11 @@ class Refusing(service_pb2_grpc.GRPCInferenceServiceServicer):
         is_whole: whether the rest of the answer comes before the refusal.
     """
 
-    def __init__(self, is_stopping, is_whole):
-        self.is_stopping, self.is_whole = is_stopping, is_whole
+    def __init__(self, is_stopping, is_whole, far_s=0.0):
+        self.is_stopping, self.is_whole, self.far_s = is_stopping, is_whole, far_s
 
     async def ServerLive(self, request, context):  # noqa: N802  gRPC names it
+        await asyncio.sleep(self.far_s)
         if self.is_stopping:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "Server is stopping, scheduler for model has stopped")
         return service_pb2.ServerLiveResponse(live=True)
@@ -142,20 +169,43 @@ def part(request, final):
 @pytest.mark.parametrize(("is_stopping", "is_whole"), [(True, True), (True, False), (False, True), (False, False)])
 def test_a_refused_question_ends_only_an_answer_that_is_not_whole_at_a_server_that_goes_on(is_stopping, is_whole):
     async def asked():
-        server = grpc.aio.server()
-        service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(Refusing(is_stopping, is_whole), server)
-        port = server.add_insecure_port("127.0.0.1:0")
-        await server.start()
-        parts = []
-        try:
-            async with TritonClient(f"127.0.0.1:{port}", timeout_s=30.0) as client:
-                parts += [int(one["number"][0]) async for one in client.stream("a", {}, says_health=True)]
-        finally:
-            await server.stop(None)
-        return parts
+        async with (
+            listening(Refusing(is_stopping, is_whole)) as address,
+            TritonClient(address, timeout_s=30.0) as client,
+        ):
+            return [int(one["number"][0]) async for one in client.stream("a", {}, says_health=True)]
 
     if is_stopping or is_whole:
         assert asyncio.run(asked()) == [0, 1]
     else:
         with pytest.raises(UnreachableError, match="died before the answer was whole"):
             asyncio.run(asked())
+
+
+@pytest.mark.parametrize("far_s", [1.5, 30.0])
+def test_a_draining_server_that_is_far_away_loses_no_answer(far_s):
+    async def asked():
+        async with (
+            listening(Refusing(True, False, far_s)) as address,
+            TritonClient(address, timeout_s=30.0) as client,
+        ):
+            return [int(one["number"][0]) async for one in client.stream("a", {}, says_health=True)]
+
+    assert asyncio.run(asked()) == [0, 1]
+
+
+def test_a_stream_asks_its_own_server_whether_that_is_stopping():
+    async def asked():
+        async with (
+            listening(Refusing(True, False)) as stopping,
+            listening(Refusing(False, False)) as other,
+            TritonClient(f"{stopping},{other}", timeout_s=30.0) as client,
+        ):
+            parts = []
+            async for one in client.stream("a", {}, says_health=True):
+                parts.append(int(one["number"][0]))
+                if client.server == stopping:  # another request was refused by it
+                    await client.wait_before_retry(UnreachableError("a", "b", "c"), [stopping])
+            return parts
+
+    assert asyncio.run(asked()) == [0, 1]

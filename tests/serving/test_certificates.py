@@ -67,6 +67,16 @@ def _serial(port: int, tls: Tls) -> str:
         return str(shown["serialNumber"])
 
 
+def test_a_client_that_outlives_a_certificate_expects_the_name_of_the_next_one(authority: Authority):
+    listen = ListenTls(**authority.issue("a.example").listen)
+    client, now = listen.lasting_client(), listen.own_client()
+    assert client.channel_options == now.channel_options == [("grpc.ssl_target_name_override", "a.example")]
+    assert client.files == now.files
+    authority.issue("b.example")
+    assert client.channel_options == [("grpc.ssl_target_name_override", "b.example")]
+    assert not ListenTls().lasting_client().is_on
+
+
 def test_a_renewed_certificate_is_shown_to_the_next_client(authority: Authority):
     context = ReloadedContext(ListenTls(**authority.issue("127.0.0.1").listen)).context
     with _listening(context) as port:

@@ -109,21 +109,22 @@ class Quotas:
 
 class _TokenWindows:
     # By the monotonic clock, which nobody sets: the fixed windows of limits end by the wall clock of their beginning.
+    # A quota of another size goes on where the former one of that time was.
 
     def __init__(self) -> None:
-        self._windows: dict[tuple[RateLimitItem, str], tuple[float, int]] = {}  # when it ends, and what is used
+        self._windows: dict[tuple[int, str], tuple[float, int]] = {}  # when it ends, and what is used
 
     def left(self, item: RateLimitItem, name: str) -> tuple[int, float]:
         """The tokens that are left, and in how many seconds all are."""
-        ends_s, used = self._windows.get((item, name), (0.0, 0))
+        ends_s, used = self._windows.get((item.get_expiry(), name), (0.0, 0))
         left_s = ends_s - time.monotonic()
         return (max(0, item.amount - used), left_s) if left_s > 0 else (item.amount, 0.0)
 
     def add(self, item: RateLimitItem, name: str, used: int) -> None:
-        now_s = time.monotonic()
-        self._windows = {of: window for of, window in self._windows.items() if window[0] > now_s}
-        ends_s, before = self._windows.get((item, name), (now_s + item.get_expiry(), 0))
-        self._windows[item, name] = ends_s, before + used
+        now_s, window = time.monotonic(), (item.get_expiry(), name)
+        self._windows = {of: one for of, one in self._windows.items() if one[0] > now_s}
+        ends_s, before = self._windows.get(window, (now_s + item.get_expiry(), 0))
+        self._windows[window] = ends_s, before + used
 
 
 def _headers(policies: list[str], left: list[str]) -> dict[str, str]:

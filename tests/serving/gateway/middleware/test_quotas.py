@@ -1,4 +1,5 @@
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -93,3 +94,11 @@ def test_tokens_come_back_in_their_time_whatever_the_wall_clock_does(jump_s, mon
     assert 50 <= int(refused.value.headers["Retry-After"]) <= 60
     passed_s = 61.0
     assert quotas.admit(KEY)["RateLimit"].startswith('"tokens";r=60;')
+
+
+def test_a_quota_of_another_size_goes_on_where_the_former_one_was():
+    quotas = Quotas()
+    quotas.settle(replace(KEY, tokens="1000/hour"), 0, 918)
+    for quota, left in (("900/hour", 0), ("2000/60 minutes", 1082), ("5/minute", 5)):
+        told = quotas.admit(replace(KEY, tokens=quota), takes_tokens=False)["RateLimit"]
+        assert f";r={left};" in told
