@@ -25,6 +25,8 @@ from models.kernels import (
     decode_append_attention,
     decode_attention,
     flash_attention,
+    gated_product,
+    rotate_append,
     window_attention,
 )
 from models.kernels.compile import CompiledKernel, compile_kernel, compile_to_fit
@@ -42,6 +44,8 @@ USUAL: dict[str, Callable[[GpuTarget], Specialisation]] = {
     "flash_attention": lambda target: flash_attention.specialise(_HEADS, True, target),
     "decode_attention": lambda target: decode_attention.specialise(_HEADS, True, 4, 16, target),
     "decode_append_attention": lambda target: decode_append_attention.specialise(_HEADS, "half", 4, 16, target),
+    "rotate_append": lambda target: rotate_append.specialise(_HEADS, "half", together=True),
+    "gated_product": lambda target: gated_product.specialise("float16"),
     "combine_splits": lambda target: combine_splits.specialise(128, 16, "float16"),
     "window_attention": lambda target: window_attention.specialise(_SWIN, target),
     "window_attention, cosine": lambda target: window_attention.specialise(_SWIN_V2, target),

@@ -20,6 +20,9 @@ from torch import Tensor, nn
 
 from models.layers.joined import Joining
 
+GatedProduct = Callable[[Tensor, Tensor], Tensor | None]
+"""SiLU of one tensor times another, of ``[B, S, F]``; None where it cannot."""
+
 Activation = Literal["relu", "gelu", "gelu_tanh", "gelu_sigmoid", "silu"]
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
 
@@ -61,7 +64,13 @@ class MLP(nn.Module):
 
 
 class GatedMLP(Joining):
-    """A linear layer whose every output is scaled by an activated gate; without biases, unless they are asked for."""
+    """A linear layer whose every output is scaled by an activated gate; without biases, unless they are asked for.
+
+    Attributes:
+        product: what may scale by gates under SiLU at once.
+    """
+
+    product: GatedProduct | None = None
 
     def __init__(
         self, width: int, inner_width: int, activation: Activation, dropout: float = 0.0, bias: bool = False
@@ -76,10 +85,20 @@ class GatedMLP(Joining):
     def forward(self, inputs: Tensor) -> Tensor:
         """``[B, S, E]`` → ``[B, S, E]``."""
         gate_BSF, expanded_BSF = self.joined(inputs) if self.joined else (self.gate(inputs), self.expand(inputs))
-        hidden_BSF = self.activation(gate_BSF) * expanded_BSF
+        at_once = self.product if isinstance(self.activation, nn.SiLU) else None
+        hidden_BSF = None if at_once is None else at_once(gate_BSF, expanded_BSF)
+        if hidden_BSF is None:
+            hidden_BSF = self.activation(gate_BSF) * expanded_BSF
         outputs_BSE: Tensor = self.contract(self.dropout(hidden_BSF))
         return outputs_BSE
 
     def joinable(self) -> tuple[nn.Linear, ...]:
         """Both that read the input."""
         return self.gate, self.expand
+
+
+def scale_by(module: nn.Module, product: GatedProduct | None) -> None:
+    """Let every gated layer inside a module scale by a kernel."""
+    for part in module.modules():
+        if isinstance(part, GatedMLP):
+            part.product = product

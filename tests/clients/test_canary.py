@@ -28,7 +28,7 @@ def served(instances, **parameters):
 class EmptyStreams:
     """A client whose streams end without a response."""
 
-    timeout_s = 1.0
+    timeout_s, server = 1.0, ""
 
     async def stream(self, *args, **kwargs):
         for nothing in ():

@@ -3,8 +3,9 @@
 A kernel takes no mask, but how many of a row's keys it sees. That is known of the masks that are inputs of the graph:
 ``self_mask`` shows a row's new positions what stands before them, ``start`` + T keys; a padding mask shows all queries
 the keys that it counts. A mask that a layer has made anew (a window of positions), a bias, or heads without a kernel go
-to torch. Windows of a map have a kernel of their own; of additive attention torch's own are faster. On Hopper, many
-positions at once go by a kernel of its own in Gluon, where the heads are such that there is one.
+to torch. Windows of a map have a kernel of their own, and gated MLPs one for what is between their products; of
+additive attention torch's own are faster. On Hopper, many positions at once go by a kernel of its own in Gluon, where
+the heads are such that there is one.
 
 Legend: B batch, S new positions, T keys, M capacity, H query heads, G key and value heads, D head size.
 """
@@ -21,7 +22,9 @@ from models.kernel_configs.heads import heads_of
 from models.kernels.decode_append_attention import decode_append_attention
 from models.kernels.decode_attention import decode_attention
 from models.kernels.flash_attention import flash_attention
+from models.kernels.gated_product import gated_product
 from models.kernels.launch import lie_together
+from models.kernels.rotate_append import rotate_append
 from models.kernels.window_attention import window_attention
 from models.layers.attend import attend_in_groups
 from models.layers.rope import Rotation
@@ -81,15 +84,18 @@ class FusedAttention:
         mask: Tensor,
         scale: float | None = None,
     ) -> Tensor | None:
-        """As :data:`models.layers.attend.Append`: few new positions, which see all that is before them."""
+        """As :data:`models.layers.attend.Append`: new positions that see all that is before them."""
         given = self._inputs.get("self_mask")
-        whole = given is not None and given.data_ptr() == mask.data_ptr() and given.shape == mask.shape
-        if not whole or q_BHSD.shape[2] > _FEW:
+        if given is None or given.data_ptr() != mask.data_ptr() or given.shape != mask.shape:
             return None
         exact = None if rotation is None else rotation.exact or rotation
         if not lie_together(q_BHSD, k_BGSD, v_BGSD):
             q_BHSD, k_BGSD, v_BGSD = q_BHSD.contiguous(), k_BGSD.contiguous(), v_BGSD.contiguous()
         try:
+            if q_BHSD.shape[2] > _FEW:
+                q_BHSD = rotate_append(q_BHSD, k_BGSD, v_BGSD, exact, caches, start)
+                keys, values = (cache[:, :, : mask.shape[3]] for cache in caches)
+                return self(q_BHSD, keys, values, mask, None, scale)
             splits = splits_for(len(k_BGSD) * k_BGSD.shape[1], caches[0].shape[2], self._multiprocessors)
             return decode_append_attention(q_BHSD, k_BGSD, v_BGSD, exact, caches, start, scale, splits)
         except ConfigError:  # no kernel for such heads, or so many rows
@@ -103,6 +109,13 @@ class FusedAttention:
         try:
             return window_attention(q, k, v, table.contiguous(), window, shift, scales)
         except ConfigError:  # no kernel for such windows or heads
+            return None
+
+    def scaled(self, gate: Tensor, scaled: Tensor) -> Tensor | None:
+        """As :data:`models.layers.mlp.GatedProduct`."""
+        try:
+            return gated_product(gate, scaled)
+        except ConfigError:  # they are no halves of one product
             return None
 
     def _attend(

@@ -69,6 +69,32 @@ def append(package=KERNELS, dtype="float32", device="cpu", layout="half", splits
     return [(found, wanted), *zip(ours, theirs, strict=True)]
 
 
+def rotate(package=KERNELS, dtype="float32", device="cpu", layout="half", together=False, **sizes):
+    q, k, v, start = attention_inputs(dtype, device, **sizes)
+    shape = (*k.shape[:2], sizes["queries"], k.shape[3])
+    new = [x.to(DTYPES[dtype]).to(device) for x in torch.randn(2, *shape, generator=torch.Generator().manual_seed(1))]
+    positions = start[:, None] + torch.arange(sizes["queries"], device=device)
+    rotation = None
+    if layout is not None:
+        rotation = Rope(k.shape[3], RopeConfig(layout=layout)).to(device)(positions)
+    ours, theirs = (k.clone(), v.clone()), (k.clone(), v.clone())
+    given = as_one_product(q, *new) if together else (q, *new)
+    found = _function(package, "rotate_append")(*given, rotation, ours, start)
+    turned = [x if rotation is None else rotation.apply(x.float()).to(x.dtype) for x in (q, new[0])]
+    for cache, written in zip(theirs, (turned[1], new[1]), strict=True):
+        for row, position in enumerate(start.tolist()):
+            kept = min(sizes["queries"], cache.shape[2] - position)
+            cache[row, :, position : position + kept] = written[row, :, :kept]
+    return [(found, turned[0]), *zip(ours, theirs, strict=True)]
+
+
+def gated(package=KERNELS, dtype="float32", device="cpu", width=40, rows=(2, 3)):
+    whole = 3 * torch.randn(*rows, 2 * width, generator=torch.Generator().manual_seed(0))
+    gate, scaled = whole.to(DTYPES[dtype]).to(device).split(width, -1)
+    found = _function(package, "gated_product")(gate, scaled)
+    return [(found, torch.nn.functional.silu(gate.double()) * scaled.double())]
+
+
 def as_one_product(*tensors):
     """Views of one tensor ``[B, S, W, D]``."""
     whole = torch.cat([x.transpose(1, 2) for x in tensors], 2)

@@ -37,6 +37,7 @@ def kernels(monkeypatch):
         "decode_append_attention",
         "decode_attention",
         "flash_attention",
+        "rotate_append",
         "window_attention",
         "attend_in_groups",
     ):
@@ -101,7 +102,7 @@ def test_many_new_positions_are_read_by_flash_attention(kernels, monkeypatch):
     monkeypatch.setattr(fused, "_FEW", 1)
     found = decoded(runners("llama-tiny", FusedAttention(8))["decoder"])
     assert worst(found, decoded(runners("llama-tiny", attend_in_groups)["decoder"])) < TOLERANCE
-    assert kernels == {"flash_attention": 4, "decode_append_attention": 4}
+    assert kernels == {"rotate_append": 4, "flash_attention": 4, "decode_append_attention": 4}
 
 
 @pytest.mark.parametrize("preset", ["mistral-tiny", pytest.param("t5-tiny", marks=slow)])
@@ -160,4 +161,4 @@ def test_hoppers_prefill_has_many_positions_where_it_fits_and_flash_attention_ha
     found = decoded(runners("llama-tiny", FusedAttention(8, hopper))["decoder"])
     assert worst(found, decoded(runners("llama-tiny", attend_in_groups)["decoder"])) < TOLERANCE
     assert len(taken) == (4 if fits else 0)
-    assert kernels == {"flash_attention": 4, "decode_append_attention": 4}
+    assert kernels == {"rotate_append": 4, "flash_attention": 4, "decode_append_attention": 4}

@@ -3,7 +3,18 @@
 import pytest
 import torch
 
-from tests.models.kernels.cases import DTYPES, TOLERANCES, additive, append, decode, flash, windows, worst
+from tests.models.kernels.cases import (
+    DTYPES,
+    TOLERANCES,
+    additive,
+    append,
+    decode,
+    flash,
+    gated,
+    rotate,
+    windows,
+    worst,
+)
 from tests.models.kernels.on_gpu.cuda_driver import launch_by_driver
 
 pytestmark = [
@@ -11,7 +22,7 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
 ]
 LAUNCHERS = ["flash_attention", "decode_attention", "decode_append_attention", "combine_splits", "window_attention"]
-LAUNCHERS.append("additive_attention")
+LAUNCHERS += ["additive_attention", "rotate_append", "gated_product"]
 # The hardware's exponential and three TF32 products a float32 product each err in the last places.
 ON_GPU = {**TOLERANCES, "float32": 5e-5}
 every_dtype = pytest.mark.parametrize("dtype", DTYPES)
@@ -66,6 +77,16 @@ def test_decode_append_attention(size, dtype, layout, together):
 
 
 @every_dtype
+@pytest.mark.parametrize("together", [False, True], ids=["apart", "together"])
+@pytest.mark.parametrize("layout", ["half", "interleaved", None])
+@pytest.mark.parametrize("size", SIZES)
+def test_rotate_append(size, layout, together, dtype):
+    lengths = {"capacity": 1100, "lengths": [1050, 1000, 127, 0], "queries": 100}
+    sizes = {"size": size, "layout": layout, "together": together, **lengths, **GROUPED}
+    assert within(rotate(dtype=dtype, device="cuda", **sizes), dtype)
+
+
+@every_dtype
 @pytest.mark.parametrize("cosine", [False, True], ids=["product", "cosine"])
 @pytest.mark.parametrize("window", [7, 8, 12, 16])
 def test_window_attention(window, cosine, dtype):
@@ -77,3 +98,8 @@ def test_window_attention(window, cosine, dtype):
 @pytest.mark.parametrize("source", [1, 50, 600, 2048])
 def test_additive_attention(source, dtype):
     assert within(additive(dtype=dtype, device="cuda", batch=8, source=source, width=512, columns=1024), dtype)
+
+
+@every_dtype
+def test_gated_product(dtype):
+    assert within(gated(dtype=dtype, device="cuda", width=5632, rows=(8, 100)), dtype)
