@@ -89,7 +89,7 @@ def rotate(package=KERNELS, dtype="float32", device="cpu", layout="half", togeth
 
 
 def gated(package=KERNELS, dtype="float32", device="cpu", width=40, rows=(2, 3)):
-    whole = 3 * torch.randn(*rows, 2 * width, generator=torch.Generator().manual_seed(0))
+    whole = torch.randn(*rows, 2 * width, generator=torch.Generator().manual_seed(0))
     gate, scaled = whole.to(DTYPES[dtype]).to(device).split(width, -1)
     found = _function(package, "gated_product")(gate, scaled)
     return [(found, torch.nn.functional.silu(gate.double()) * scaled.double())]

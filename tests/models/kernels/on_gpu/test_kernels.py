@@ -102,4 +102,4 @@ def test_additive_attention(source, dtype):
 
 @every_dtype
 def test_gated_product(dtype):
-    assert within(gated(dtype=dtype, device="cuda", width=5632, rows=(8, 100)), dtype)
+    assert worst(gated(dtype=dtype, device="cuda", width=5632, rows=(8, 100))) <= 8 * ON_GPU[dtype]  # numbers up to 8
