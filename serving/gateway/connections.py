@@ -1,12 +1,14 @@
 """Connections bounded in number and in time: uvicorn itself waits for headers, and for readers, as long as it takes."""
 
 import asyncio
+import math
 import re
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from clients.calls import LATE_S
 from serving.descriptors import descriptor_limit
 
 HEADERS_S = 10.0
@@ -112,15 +114,17 @@ class BoundedProtocol(H11Protocol):
         if self._unread is not None:
             self._unread.cancel()
 
-    def _watch(self) -> None:
-        if self.flow.write_paused:
-            self.waits_since_s = self.loop.time()
+    def _watch(self, due_s: float = math.inf) -> None:
+        now_s = self.loop.time()
+        if self.flow.write_paused or now_s - due_s > LATE_S:  # where this process stood still nobody was there to hear
+            self.waits_since_s = now_s
         idle = self.cycle is None or self.cycle.response_complete
         longest_s = KEEP_ALIVE_S if self._is_idle else HEADERS_S
-        if idle and self.loop.time() - self.waits_since_s > longest_s:
+        if idle and now_s - self.waits_since_s > longest_s:
             self.transport.abort()  # also one that is closing, whose client does not read the last of it
         else:
-            self._look = self.loop.call_later(HEADERS_S / _LOOKS, self._watch)
+            pause_s = HEADERS_S / _LOOKS
+            self._look = self.loop.call_later(pause_s, self._watch, now_s + pause_s)
 
     def _watch_reading(self, unread: int | None = None) -> None:
         left = self.transport.get_write_buffer_size()

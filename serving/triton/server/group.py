@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from attendant.errors import ServerError
+from serving.processes import process_fields
 
 POLL_S = 0.05
 VANISH_S = 5.0
@@ -45,6 +46,16 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
             found = f"processes {remaining}"
             raise ServerError("no process left of the server", found, "the kernel holds them: see `ps -o stat,wchan`")
         time.sleep(POLL_S)
+
+
+def reap_orphans() -> None:
+    """Reap the dead of servers that nobody else waits for: they fall to the first process of a container."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, IndexError):
+            pid, (state, parent, group) = int(entry.name), process_fields(int(entry.name))[:3]
+            # The first process of a group is our own child, and so is who is in our group: others wait for these.
+            if state == "Z" and int(parent) == os.getpid() and int(group) not in (pid, os.getpgrp()):
+                os.waitpid(pid, os.WNOHANG)
 
 
 def living_members(group: int) -> list[int]:

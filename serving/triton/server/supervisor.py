@@ -5,6 +5,7 @@ ever given up: what fails again is tried again, after ever longer pauses.
 """
 
 import asyncio
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,7 @@ from attendant.printable import printable
 from clients.triton_client import TritonClient
 from serving.backoff import Backoff
 from serving.processes import AT_WORK, HANG_S, WorkMeter
+from serving.triton.server.group import reap_orphans
 from serving.triton.server.life_signs import TICK_S, ServerPulse
 from serving.triton.server.model_watch import ModelWatch
 from serving.triton.server.process import CRASH_SIGNALS, TritonServer
@@ -207,6 +209,8 @@ async def _wait_for_end(server: TritonServer) -> str:
     crashed_s = 0.0
     while (returncode := server.poll()) is None:
         server.restore_workspace()
+        if os.getpid() == 1:
+            reap_orphans()
         crashed_s = crashed_s + TICK_S if server.has_crashed() else 0.0
         if crashed_s > CRASHED_S:
             server.kill()

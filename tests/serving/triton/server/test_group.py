@@ -43,3 +43,27 @@ def test_waiting_for_an_exit_gives_up_before_it():
     wait_for_exit(process, timeout_s=0.2)
     assert not has_exited(process), "the wait lasted until the end"
     end_group(process)
+
+
+ADOPTER = """
+import ctypes, os, subprocess, sys, time
+from pathlib import Path
+from serving.processes import process_fields
+from serving.triton.server.group import reap_orphans
+ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: as the first process of a container
+own = [subprocess.Popen([sys.executable, "-c", ""], start_new_session=new) for new in (True, False)]
+parent = "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'input()'], stdin=0).pid)"
+orphans = subprocess.check_output([sys.executable, "-c", parent], start_new_session=True, stdin=subprocess.DEVNULL)
+pids = [*(one.pid for one in own), int(orphans)]
+until = time.monotonic() + 60
+while any(process_fields(pid)[0] != "Z" for pid in pids):
+    assert time.monotonic() < until
+    time.sleep(0.02)
+reap_orphans()
+print([Path(f"/proc/{pid}").exists() for pid in pids], [one.wait() for one in own])
+"""
+
+
+def test_only_orphans_of_ended_groups_are_reaped():
+    found = subprocess.run([sys.executable, "-c", ADOPTER], capture_output=True, text=True, check=True, timeout=120)
+    assert found.stdout == "[True, True, False] [0, 0]\n", found.stderr
