@@ -36,6 +36,8 @@ START = "`attendant serve`"
 _OF_A_REQUEST = (InputError, UnfinishedError, UnknownNameError)  # what else a server sends is its own failure
 _REQUEST_ID = re.compile(r"^\[request id: [^]]*\] ")
 _UNREACHABLE = re.compile("failed to connect|errors resolving", re.IGNORECASE)
+_BROKEN = "Internal error from Core"
+"""What gRPC itself says of some connections that break."""
 _DEAD = re.compile(r"[Ss]tub process .*is not healthy")
 _RESTRICTED = re.compile(r"is restricted, expecting header")
 _STOPPING = re.compile(r"Server is stopping|Server exiting|stopped accepting new inference requests")
@@ -72,7 +74,7 @@ def error_from(status: str, message: str, model: str, server: str) -> AttendantE
         return UnreachableError(f"a server that goes on at {server}", text, "send the request again")
     if _DEAD.search(text):
         return UnreachableError(f"a worker of {model!r} that lives at {server}", text, "restart that server")
-    if "UNAVAILABLE" in status or "no available versions" in text:
+    if "UNAVAILABLE" in status or "no available versions" in text or text == _BROKEN:
         return UnreachableError(f"a Triton server at {server} that takes requests", text, "ask another, or later")
     if "DEADLINE_EXCEEDED" in status:
         return DeadlineError("an answer in time", text, "allow more time")

@@ -46,10 +46,10 @@ time_t time(time_t *place) {
 }
 
 /* Who waits until a time of the wall clock reckons with the clock above, and the kernel with the machine's. Other clocks
-   count from the machine's start, which was not in 2001. */
+   count from the machine's start, which was less than eight months ago. */
 static struct timespec machine_time(const struct timespec *until) {
     struct timespec time = *until;
-    if (time.tv_sec > 1000000000) time.tv_sec -= *offset();
+    if (time.tv_sec > 20000000) time.tv_sec -= *offset();
     return time;
 }
 

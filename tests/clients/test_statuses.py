@@ -61,6 +61,8 @@ def sent(error):
         ),
         ("StatusCode.UNAVAILABLE", "Server not ready", UnreachableError),
         ("StatusCode.UNAVAILABLE", "Socket closed", UnreachableError),
+        ("StatusCode.INTERNAL", "Internal error from Core", UnreachableError),
+        ("StatusCode.INTERNAL", "Internal error", ServerError),
         ("StatusCode.NOT_FOUND", "Request for unknown model: 'lm' has no available versions", UnreachableError),
         ("", "Request for unknown model: 'lm' has no available versions", UnreachableError),
         ("", "Request for unknown model: 'lm' is not found", UnknownNameError),
