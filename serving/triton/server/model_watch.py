@@ -26,6 +26,8 @@ CANARY_S = 10.0
 """Time after which a model answers its example again though all else says that it is well."""
 CANARY_SHARE = 0.05
 """Of a processor, that such examples may use."""
+LONGEST_PAUSE_S = 30.0
+"""Between two of them all the same: what one took may be others' requests."""
 BIRTH_S = 4.0
 """How long a model that is being loaded may have no worker."""
 LOOK_S = 1.0
@@ -144,7 +146,8 @@ class ModelWatch:
             self._wrong.load(self.name)
             await self.check()
             return self.reason
-        due_s = time.monotonic() - self._canary_s - self._canary_took_s / CANARY_SHARE
+        pause_s = min(self._canary_took_s / CANARY_SHARE, LONGEST_PAUSE_S)
+        due_s = time.monotonic() - self._canary_s - pause_s
         if self._served.says_health:
             health = await self._ask(engine_health(self._client, self._served))
             trouble = "" if health is None else trouble_of(health)

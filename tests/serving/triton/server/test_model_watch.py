@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from tritonclient.grpc import service_pb2
 from attendant.engine_health import EngineHealth
 from attendant.errors import UnreachableError
 from attendant.tensor_names import TEXT_OUTPUT
+from clients.canary import CanaryResult
 from clients.served_model import ServedModel
 from clients.triton_client import TritonClient
 from serving.processes import ProcessRecord, process_of
@@ -119,6 +121,25 @@ def test_a_model_whose_example_waits_behind_others_is_silent_only_once_it_answer
     client.counted = 0
     with pytest.raises(HangError, match="neither worked nor answered for 0"):
         asyncio.run(wait(60.0))
+
+
+@pytest.mark.parametrize(("ago_s", "times"), [(25.0, 0), (35.0, 1)])
+def test_what_an_example_took_behind_others_keeps_no_idle_model_from_being_asked(monkeypatch, ago_s, times):
+    asked = []
+
+    async def check(client, model, though_busy):
+        asked.append(model)
+        return CanaryResult(found="", right=True)
+
+    monkeypatch.setattr(model_watch, "check_answer", check)
+
+    async def look():
+        watch = ModelWatch("odd", 0, OddClient(), print, ServerPulse(), WrongModels(Path("none")))
+        watch._served, watch._described_s = replace(SERVED, instances=2), time.monotonic()
+        watch._canary_s, watch._canary_took_s = time.monotonic() - ago_s, 1000.0
+        return await watch._look()
+
+    assert asyncio.run(look()) == "" and len(asked) == times
 
 
 class Reloaded(FakeTriton):
