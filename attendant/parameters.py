@@ -4,6 +4,8 @@ from typing import Literal, get_args
 
 THREADS = "threads"
 MOST_THREADS = 1024
+MAX_PREFILL_TOKENS = 256
+"""Positions of prompts that a step works on at most, if nothing else is asked for."""
 RUNTIME = "runtime"
 Runtime = Literal["auto", "onnxruntime", "openvino", "openvino-bf16"]
 RUNTIMES: tuple[Runtime, ...] = get_args(Runtime)

@@ -38,6 +38,7 @@ VERBS: Verbs = {
             "refit": "export.verbs:refit",
             "precision": "export.mixed_precision.verbs:precision",
             "bisect": "export.mixed_precision.verbs:bisect",
+            "tune": "export.tuning.verbs:tune",
         },
     ),
     "verify": "export.verbs:check",

@@ -40,6 +40,10 @@ FROZEN = {
     "models explain": {"--out", "--fusion", "--discard", "--label"},
     "export onnx": {"--out", "--precision", "--calibration", "--explain", "--uint8", "--prefill"},
     "export torch": {"--out", "--precision"},
+    "export tune": {
+        *("--out", "--precisions", "--prompt-tokens", "--answer-tokens", "--batch", "--threads", "--seconds"),
+        "--calibration",
+    },
     "verify": {"--source", "--full", "--json", "--target", "--timeout-s"},
     "compare": {"--out", "--precisions", "--full", "--page"},
     "inspect": {"--html", "--json", "--timeout-s"},

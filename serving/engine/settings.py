@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Self
 
 from attendant.errors import ConfigError
+from attendant.parameters import MAX_PREFILL_TOKENS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +24,7 @@ class EngineSettings:
 
     max_num_seqs: int = 16
     max_queue_size: int = 256
-    max_prefill_tokens: int = 256
+    max_prefill_tokens: int = MAX_PREFILL_TOKENS
     prefix_cache_bytes: int = 64 * 2**20
 
     @classmethod
