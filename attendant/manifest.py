@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -209,6 +211,24 @@ class Manifest:
             raise ArtefactError(f"ONNX graphs in {folder}", found, remedy)
         manifest.verify(folder)
         return manifest
+
+    @property
+    def sha256(self) -> str:
+        """Of all files together: artefacts that differ in one differ in it."""
+        files = json.dumps(self.files, sort_keys=True)
+        return f"sha256:{hashlib.sha256(files.encode()).hexdigest()}"
+
+    @contextmanager
+    def lasting(self, folder: Path) -> Iterator[None]:
+        """Hold every file to its hash before a block that loads them, and see after it that they are still this one's.
+
+        Raises:
+            ArtefactError: as :meth:`verify`; or another artefact was put in the folder's place meanwhile.
+        """
+        self.verify(folder)
+        yield
+        if Manifest.read(folder) != self:
+            raise ArtefactError(f"one artefact in {folder} while it is loaded", "another meanwhile", "load it again")
 
     def verify(self, folder: Path, hashed: Callable[[Path], str] | None = None) -> None:
         """Hold every file to the hash that the manifest states, and see that none leads out of the folder.

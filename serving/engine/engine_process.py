@@ -100,10 +100,10 @@ def load_verified(
     """Load a model whose files are what its manifest says, at each start of an engine.
 
     Raises:
-        ArtefactError: one is missing or not what the manifest says.
+        ArtefactError: one is missing or not what the manifest says, or another artefact takes their place meanwhile.
     """
-    manifest.verify(folder)
-    return kind(folder, manifest, *arguments, **named)
+    with manifest.lasting(folder):
+        return kind(folder, manifest, *arguments, **named)
 
 
 def serve_engine(descriptor: int) -> None:

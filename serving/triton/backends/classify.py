@@ -10,7 +10,8 @@ from serving.triton.backends import triton_api
 
 class TritonPythonModel:
     def initialize(self, args: dict[str, str]) -> None:
-        self._classifier = ImageClassifier(*triton_api.load_artefact(args))
+        with triton_api.loaded_artefact(args) as artefact:
+            self._classifier = ImageClassifier(*artefact)
 
     def execute(self, requests: list[Any]) -> list[Any]:
         """Answer each request with logits and with the maps that it requests, or with its own error."""

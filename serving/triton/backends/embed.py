@@ -21,7 +21,8 @@ class TritonPythonModel:
         """Load the tokenizer, and the graph unless another model runs it."""
         graph_model = triton_api.graph_model(args)
         graph = partial(triton_api.call_model, graph_model) if graph_model else None
-        self._embedder = TextEmbedder(*triton_api.load_artefact(args), graph=graph)
+        with triton_api.loaded_artefact(args) as artefact:
+            self._embedder = TextEmbedder(*artefact, graph=graph)
 
     def execute(self, requests: list[Any]) -> list[Any]:
         """Answer each request with the outputs that it requests, or with its own error."""

@@ -11,8 +11,8 @@ from serving.triton.backends import triton_api
 
 class TritonPythonModel:
     def initialize(self, args: dict[str, str]) -> None:
-        loaded = triton_api.load_artefact(args)
-        self._runner, self._below = create_runners(*loaded)["model"], loaded[1].config.get("below", {})
+        with triton_api.loaded_artefact(args) as artefact:
+            self._runner, self._below = create_runners(*artefact)["model"], artefact[1].config.get("below", {})
 
     def execute(self, requests: list[Any]) -> list[Any]:
         """Answer each request with the outputs that it requests, or with its own error."""

@@ -5,7 +5,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from attendant.errors import (
     status_message,
 )
 from attendant.manifest import Manifest
-from attendant.parameters import DEVICE, GRAPH_MODEL, MOST_THREADS, RUNTIME, THREADS, Device, Runtime
+from attendant.parameters import ARTEFACT, DEVICE, GRAPH_MODEL, MOST_THREADS, RUNTIME, THREADS, Device, Runtime
 from attendant.tensor_names import (
     CANCEL,
     CANCEL_KEY,
@@ -38,6 +39,7 @@ from attendant.tensor_names import (
 )
 from serving.engine.settings import EngineSettings
 from serving.runtime.base import Array
+from serving.triton.backends.layout_check import require_one_layout
 
 SERVER_S = 1.0
 """Between two looks at whether the server lives."""
@@ -45,25 +47,29 @@ SHORTEST_KEY, LONGEST_KEY = 16, 128
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 
 
-def load_artefact(arguments: dict[str, str]) -> tuple[Path, Manifest, int, Runtime, Device]:
-    """The artefact in the version folder that Triton loads, verified file by file.
+Artefact = tuple[Path, Manifest, int, Runtime, Device]
+
+
+@contextmanager
+def loaded_artefact(arguments: dict[str, str]) -> Iterator[Artefact]:
+    """The artefact in the version folder that Triton loads, verified file by file, and still there after the block.
 
     Args:
         arguments: what Triton hands to ``initialize``.
 
-    Returns:
+    Yields:
         As :func:`find_artefact`.
 
     Raises:
-        ArtefactError: a file is missing or not what the manifest says.
+        ArtefactError: a file is missing or not what the manifest says, or was exchanged meanwhile.
         MachineError: as :func:`find_artefact`.
     """
-    folder, manifest, threads, runtime, device = find_artefact(arguments)
-    manifest.verify(folder)
-    return folder, manifest, threads, runtime, device
+    found = find_artefact(arguments)
+    with found[1].lasting(found[0]):
+        yield found
 
 
-def find_artefact(arguments: dict[str, str]) -> tuple[Path, Manifest, int, Runtime, Device]:
+def find_artefact(arguments: dict[str, str]) -> Artefact:
     """The artefact in the version folder that Triton loads; its files are not looked at.
 
     Args:
@@ -74,7 +80,7 @@ def find_artefact(arguments: dict[str, str]) -> tuple[Path, Manifest, int, Runti
         which device.
 
     Raises:
-        ArtefactError: the manifest is missing or damaged.
+        ArtefactError: the manifest is missing or damaged, or came after Triton had read the model's configuration.
         ConfigError: so many threads there cannot be.
         MachineError: NumPy 2 is installed, under which this stub returns empty tensors with status OK.
     """
@@ -83,6 +89,7 @@ def find_artefact(arguments: dict[str, str]) -> tuple[Path, Manifest, int, Runti
     folder = Path(arguments["model_repository"]) / arguments["model_version"]
     manifest = Manifest.read(folder)
     parameters = json.loads(arguments["model_config"])["parameters"]
+    require_one_layout(folder.parent, manifest, parameters.get(ARTEFACT, {"string_value": ""})["string_value"])
     runtime, device = (parameters.get(key, {"string_value": "auto"})["string_value"] for key in (RUNTIME, DEVICE))
     threads = parameters[THREADS]["string_value"]
     if not (threads.isdecimal() and 1 <= int(threads[:9]) <= MOST_THREADS):

@@ -4,7 +4,6 @@ Source: the server's ``model_config.proto``. No ``default_queue_policy`` anywher
 tritonserver 2.51 stalls for 500 ms at a time (triton-inference-server/server #8870).
 """
 
-import hashlib
 import json
 import math
 from collections.abc import Iterable
@@ -105,7 +104,7 @@ def model_config_from_manifest(
     _require_fitting_preprocessing(manifest)
     _add_parameters(config, {**own, **manifest.details})
     config.parameters[THREADS].string_value = str(threads)
-    config.parameters[ARTEFACT].string_value = _hash_of(manifest)
+    config.parameters[ARTEFACT].string_value = manifest.sha256
     if config.model_transaction_policy.decoupled:
         engine = engine or EngineSettings()
         most = _most_rows(manifest.graph("decoder"))
@@ -120,11 +119,6 @@ def model_config_from_manifest(
         if value != "auto":
             config.parameters[key].string_value = value
     return config
-
-
-def _hash_of(manifest: Manifest) -> str:
-    files = json.dumps(manifest.files, sort_keys=True)
-    return f"sha256:{hashlib.sha256(files.encode()).hexdigest()}"
 
 
 def _require_fitting_preprocessing(manifest: Manifest) -> None:

@@ -27,7 +27,7 @@ CANARY_S = 10.0
 CANARY_SHARE = 0.05
 """Of a processor, that such examples may use."""
 LONGEST_PAUSE_S = 30.0
-"""Between two of them all the same: what one took may be others' requests."""
+"""Between two of them all the same, while nobody else is answered."""
 BIRTH_S = 4.0
 """How long a model that is being loaded may have no worker."""
 LOOK_S = 1.0
@@ -85,7 +85,7 @@ class ModelWatch:
         self.away_s, self._described_s = inf, 0.0
         self._served: ServedModel | None = None
         self._signs = LifeSigns([], pulse)
-        self._canary_s, self._canary_took_s = 0.0, 0.0
+        self._canary_s, self._canary_took_s = 0.0, inf
         self._usage, self._failures, self._is_proved = (0, 0, 0), 0, False
         self._unloaded = False  # by this watch, and not by who has the admin key
 
@@ -98,7 +98,7 @@ class ModelWatch:
             self._served = await self._client.model(self.name)
             self._signs = LifeSigns(self._workers_of(self._served), self._pulse)
             self._usage = await self._client.usage(self.name)
-            self._failures, self._is_proved = FAILURES - 1, False
+            self._failures, self._is_proved, self._canary_took_s = FAILURES - 1, False, inf
             self.reason = await self._answer_example(PATIENCE_S)
             self._usage = await self._client.usage(self.name)
             if self._signs.is_asked:
@@ -146,7 +146,7 @@ class ModelWatch:
             self._wrong.load(self.name)
             await self.check()
             return self.reason
-        pause_s = min(self._canary_took_s / CANARY_SHARE, LONGEST_PAUSE_S)
+        pause_s = 0.0 if self._signs.is_asked else min(self._canary_took_s / CANARY_SHARE, LONGEST_PAUSE_S)
         due_s = time.monotonic() - self._canary_s - pause_s
         if self._served.says_health:
             health = await self._ask(engine_health(self._client, self._served))
@@ -176,7 +176,8 @@ class ModelWatch:
             raise
         except AttendantError as error:
             wrong = str(error)
-        self._canary_took_s = 0.0 if self._signs.is_asked else time.monotonic() - self._canary_s
+        if not self._signs.is_asked:  # the quickest stood behind nobody
+            self._canary_took_s = min(self._canary_took_s, time.monotonic() - self._canary_s)
         if wrong and await self._is_another():
             self._failures, self.is_wrong = 0, False
             return ""

@@ -142,6 +142,28 @@ def test_what_an_example_took_behind_others_keeps_no_idle_model_from_being_asked
     assert asyncio.run(look()) == "" and len(asked) == times
 
 
+def test_the_quickest_answer_to_an_example_says_how_often_it_may_be_asked(monkeypatch):
+    takes_s = iter([0.05, 0.6, 0.01])
+
+    async def check(client, model, though_busy):
+        await asyncio.sleep(next(takes_s))
+        return CanaryResult(found="", right=True)
+
+    monkeypatch.setattr(model_watch, "check_answer", check)
+
+    async def look():
+        watch = ModelWatch("odd", 0, OddClient(), print, ServerPulse(), WrongModels(Path("none")))
+        watch._served = replace(SERVED, instances=2)
+        found = []
+        for _ in range(3):
+            assert await watch._answer_example() == ""
+            found.append(watch._canary_took_s)
+        return found
+
+    first, second, third = asyncio.run(look())
+    assert first == second and third < second
+
+
 class Reloaded(FakeTriton):
     """Its model takes some time for each answer."""
 
