@@ -45,13 +45,16 @@ class ResourceBounds:
     patience_s: float = 600.0
 
 
-async def wait_for_excess(group: int, bounds: ResourceBounds, report: Callable[[str], None]) -> str:
+async def wait_for_excess(
+    group: int, bounds: ResourceBounds, report: Callable[[str], None], due_s: float = -inf
+) -> str:
     """Why the server is to be replaced now; it is not while all is within bounds.
 
     Args:
         group: the server's process group; what it holds now is taken for what it needs.
         bounds: of what it holds.
         report: takes a line about what happens.
+        due_s: when it may be replaced, by the monotonic clock: what clients hold who are there, the next one has soon.
     """
     while (server := server_of(group)) is None:  # it ended, which is another's to see
         await asyncio.sleep(bounds.look_s)
@@ -59,7 +62,7 @@ async def wait_for_excess(group: int, bounds: ResourceBounds, report: Callable[[
     most_bytes = bounds.memory_factor * _resident_bytes(server) + bounds.memory_bytes
     most_threads = bounds.threads + _threads(server)
     found, looks = "", 0
-    while looks < 2:
+    while looks < 2 or time.monotonic() < due_s:
         await asyncio.sleep(bounds.look_s)
         descriptors, held_bytes, threads = _descriptors(server), _resident_bytes(server), _threads(server)
         excess = descriptors > most_descriptors or held_bytes > most_bytes or threads > most_threads

@@ -49,6 +49,7 @@ CRASHED_S = 2.0
 """How long a server that has crashed may take to end: it looks where it was first, and can hang in that."""
 GONE_S = 1.0
 """After which a server is replaced that has ended, where its guard does not say so."""
+_SERVER = "the server"
 OnReady = Callable[[TritonServer, Mapping[str, str]], None]
 
 
@@ -65,6 +66,7 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
     """
     backoff, first, before = Backoff(), True, tuple[str, ...]()
     stuck, harmful = Troubles(), Troubles()  # that died as they were loaded, and with which the server crashed or grew
+    grown = Troubles()  # of servers
     wrong: WrongModels | None = None
     failed_before, suspects = list[TritonServer](), list[str]()
     try:
@@ -103,7 +105,7 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
                         raise server.failure(f"an answer from each of {', '.join(failed)}", "; ".join(failed.values()))
                     on_ready(server, failed)
                     first, suspects = False, []
-                    reason = await _watch(server, supervision, client, watches, pulse, stuck, harmful)
+                    reason = await _watch(server, supervision, client, watches, pulse, stuck, harmful, grown)
                     if not supervision.watch_s:
                         raise ServerError("a running tritonserver", reason, "see its log")
             except Exception as error:  # the machine may lack descriptors, processes, room on a disk
@@ -158,13 +160,15 @@ async def _watch(
     pulse: ServerPulse,
     stuck: Troubles,
     harmful: Troubles,
+    grown: Troubles,
 ) -> str:
     """Why the server must be replaced, once it must."""
     failed = [watch.name for watch in watches if watch.reason]
     end = asyncio.ensure_future(_wait_for_end(server))
     tasks: list[asyncio.Future[str]] = [end]
     if supervision.watch_s:
-        excess = asyncio.ensure_future(wait_for_excess(server.group or 0, supervision.bounds, _report))
+        due_s = grown.due_s(_SERVER)
+        excess = asyncio.ensure_future(wait_for_excess(server.group or 0, supervision.bounds, _report, due_s))
         tasks += [asyncio.ensure_future(watch.watch(supervision.watch_s)) for watch in watches]
         tasks.append(asyncio.ensure_future(_wait_for_hang(server, client, watches, pulse)))
         tasks.append(asyncio.ensure_future(_wait_for_stuck(server, watches, stuck)))
@@ -172,6 +176,8 @@ async def _watch(
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         grew = supervision.watch_s > 0 and excess in done
+        if grew:
+            grown.count(_SERVER)
         if grew or (end in done and -(server.returncode or 0) in CRASH_SIGNALS):
             _blame(watches, failed, harmful)
         for watch in watches:

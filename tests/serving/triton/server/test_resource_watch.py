@@ -1,8 +1,10 @@
 """A supervised server that holds too much."""
 
 import asyncio
+import os
 import resource
 import socket
+import time
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -10,7 +12,10 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton
 
-from serving.triton.server.resource_watch import ResourceBounds
+from serving.processes import process_of
+from serving.triton.server import resource_watch
+from serving.triton.server.resource_watch import ResourceBounds, wait_for_excess
+from serving.triton.server.troubles import AGAIN_S
 from serving.triton.server.workers import server_of
 from tests.serving.triton.server.test_supervisor import Asker, doubles, supervised, until
 
@@ -61,6 +66,28 @@ def test_a_server_that_is_never_quiet_is_replaced_all_the_same(settings, much):
 
     async def scenario(servers, lacks):
         await until(lambda: len(servers) == 2)
+
+    supervised(settings, scenario, bounds=bounds)
+
+
+@pytest.mark.parametrize("waits_s", [0.0, 1.5])
+def test_a_server_whose_former_one_was_replaced_just_now_waits_for_its_turn(monkeypatch, waits_s):
+    """What clients hold who are there, it has again at once."""
+    bounds = ResourceBounds(look_s=0.1, quiet_s=0.0, memory_factor=0.0, memory_bytes=1)
+    monkeypatch.setattr(resource_watch, "server_of", lambda group: process_of(os.getpid()))
+    began_s, said = time.monotonic(), []
+    asyncio.run(wait_for_excess(os.getpgrp(), bounds, said.append, began_s + waits_s))
+    assert time.monotonic() - began_s >= waits_s and len(said) == 1
+
+
+def test_a_server_that_grows_again_is_replaced_ever_more_seldom(settings):
+    bounds = ResourceBounds(look_s=0.2, quiet_s=0.1, memory_factor=0.0, memory_bytes=1)
+
+    async def scenario(servers, lacks):
+        await until(lambda: len(servers) == 2)
+        await asyncio.sleep(AGAIN_S)
+        assert len(servers) == 2
+        await until(lambda: len(servers) == 3)
 
     supervised(settings, scenario, bounds=bounds)
 
