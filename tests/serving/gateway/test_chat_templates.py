@@ -169,7 +169,7 @@ def test_a_template_that_takes_too_much_is_refused_soon_and_the_next_chat_is_ren
     began_s = time.monotonic()
     with pytest.raises(InputError, match=r"template of 'chatty' takes; found more than 1 s of a processor, or 128 MiB"):
         render_messages(served(template), said("hello"))
-    assert time.monotonic() - began_s < 15
+    assert time.monotonic() - began_s < 60  # a second of a processor, which others use as well
     assert render_messages(served("{{ messages[0].content }}"), said("hello")) == "hello"
 
 
