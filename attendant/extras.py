@@ -18,7 +18,8 @@ def _in(package: str, modules: str) -> tuple[str, ...]:
 LEFT_OUT = {
     "the Triton language": (
         *_in("models.kernels", "additive_attention combine_splits compile decode_append_attention decode_attention"),
-        *_in("models.kernels", "figures flash_attention interpreter launch online_softmax ptxas rotary"),
+        *_in("models.kernels", "figures flash_attention gated_product interpreter launch online_softmax ptxas"),
+        *_in("models.kernels", "rotary rotate_append"),
         *_in("models.kernels", "hopper_figures hopper_flash_attention hopper_partitions tma window_attention"),
         "serving.runtime.torch.attention",
     ),
@@ -133,7 +134,7 @@ _PROVIDERS = {
     "load": ("aiohttp", "jinja2"),
     "gateway": (
         *("fastapi", "h11", "limits", "opentelemetry", "prometheus_client", "pybreaker", "pydantic"),
-        *("pydantic_core", "python_multipart", "starlette", "uvicorn"),
+        *("pydantic_core", "python_multipart", "requests", "starlette", "uvicorn"),
     ),
     "openvino": ("openvino",),
     "gpu": ("cuda",),
