@@ -32,7 +32,7 @@ MOST_DESCRIPTORS = 24
 BARE_S = 1.0
 """Triton answers what is sent to a dead worker later than this by itself."""
 TAKEN_S = 0.25
-"""How long before a fault a request must have been sent for the server to have taken it: eight traffics share two cores."""
+"""How long before a fault a request must have been sent to have been taken: eight traffics share two cores."""
 NO_END = ("", "cut", "silent")
 
 
