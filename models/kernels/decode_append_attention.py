@@ -196,7 +196,7 @@ def decode_append_attention(
     """
     heads = heads_of(queries, new_keys, scale)
     batch, _, count, size = queries.shape
-    _require_shapes(heads, queries, new_keys, new_values, rotation, caches, start)
+    require_shapes(heads, queries, new_keys, new_values, rotation, caches, start)
     rows = rows_of(heads, count)
     parts = queries.new_empty((batch, heads.kv_heads, splits, rows, size), dtype=torch.float32)
     bases = queries.new_empty((batch, heads.kv_heads, splits, rows), dtype=torch.float32)
@@ -222,7 +222,7 @@ def decode_append_attention(
     return combine_splits(parts, bases, queries.new_empty(queries.shape))
 
 
-def _require_shapes(
+def require_shapes(
     heads: HeadsConfig,
     queries: Tensor,
     new_keys: Tensor,
@@ -231,6 +231,11 @@ def _require_shapes(
     caches: tuple[Tensor, Tensor],
     start: Tensor,
 ) -> None:
+    """Refuse arguments of :func:`decode_append_attention` whose shapes do not fit each other.
+
+    Raises:
+        InputError: they do not.
+    """
     batch, _, count, size = queries.shape
     for name, tensor, positions in (
         ("new_keys", new_keys, count),

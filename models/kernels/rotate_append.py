@@ -21,7 +21,8 @@ from torch import Tensor
 from attendant.config import require
 from models.kernel_configs.heads import HeadsConfig, heads_of
 from models.kernel_configs.specialisation import Specialisation, pointer, quotient_up, type_name
-from models.kernels.launch import Arguments, in_one_line, launch, lie_together, require_shape
+from models.kernels.decode_append_attention import require_shapes
+from models.kernels.launch import Arguments, in_one_line, launch, lie_together
 from models.kernels.online_softmax import load_rows, store_rows
 from models.kernels.rotary import load_rotated_rows
 from models.layers.rope import Rotation
@@ -138,15 +139,8 @@ def rotate_append(
         MachineError: the device cannot run kernels in this process.
     """
     heads = heads_of(queries, new_keys, None)
-    batch, _, count, size = queries.shape
-    for name, tensor, positions in (
-        ("new_keys", new_keys, count),
-        ("new_values", new_values, count),
-        ("the cache of keys", caches[0], caches[0].shape[2]),
-        ("the cache of values", caches[1], caches[0].shape[2]),
-    ):
-        require_shape(name, tensor, (batch, heads.kv_heads, positions, size))
-    require_shape("start", start, (batch,))
+    batch, _, count, _ = queries.shape
+    require_shapes(heads, queries, new_keys, new_values, rotation, caches, start)
     layout, new = "none" if rotation is None else rotation.layout, (queries, new_keys, new_values)
     together = lie_together(*new)
     specialisation = specialise(heads, layout, type_name(start.dtype), together)
@@ -161,8 +155,6 @@ def rotate_append(
         "present_v": caches[1],
     }
     if rotation is not None:
-        require_shape("cosines", rotation.cos, (batch, 1, count, size // 2))
-        require_shape("sines", rotation.sin, (batch, 1, count, size // 2))
         arguments |= {"cos": rotation.cos, "sin": rotation.sin}
     tiles = quotient_up(count, specialisation.constants["BLOCK_S"])
     launch(specialisation, (tiles, heads.heads + 2 * heads.kv_heads, batch), arguments)
