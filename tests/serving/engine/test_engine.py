@@ -205,8 +205,9 @@ def test_a_step_binds_the_slots_where_they_stand_and_copies_nothing(language_mod
     assert len(set(recording.addresses)) == 1, "the first slot's address, whatever the batch"
 
 
-def test_drafts_change_no_token_and_save_steps_where_the_text_repeats_itself(generator, monkeypatch):
+def test_drafts_change_no_token_and_save_steps_where_the_text_repeats_itself(language_model, monkeypatch):
     monkeypatch.setattr(executor, "perf_counter", itertools.count().__next__)  # a step takes as long as any other
+    generator = loaded(LanguageModel, language_model)  # its own: a shared one remembers how long others' steps took
     prompt = [9, 8, 7, 9, 8, 7, 9, 8]
     for options in ({}, {"temperature": 0.7, "seed": 3}, {"logit_bias": {9: 100.0}}):
         before = generator.engine.meter.steps
