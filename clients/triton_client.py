@@ -314,11 +314,16 @@ class TritonClient:
                         silences.note_answer(keys, read_health(result))
                     continue
                 silence.end()
-                since_s, timeout_s = silence.heard_s, self.timeout_s
                 self.answered_s[model] = silence.heard_s
                 final = answer.parameters["triton_final_response"].bool_param
                 if final:
                     stream.complete()
+                if final or answer.outputs:
+                    since_s, timeout_s = silence.heard_s, self.timeout_s
+                elif silence.heard_s - since_s > timeout_s:
+                    raise ServerError(
+                        f"an answer from {model!r} within {timeout_s:g} s", "empty responses", "ask another"
+                    )
                 if answer.outputs:
                     with reading(model, server):
                         outputs = await read_response(answer)

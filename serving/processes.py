@@ -22,6 +22,8 @@ LONGEST_STEP_S = 120.0
 """How long a process may work without a result."""
 AT_WORK = 0.1
 """Share of a processor that a process uses which is at work: threads that only look at a clock use less."""
+STARVED = 0.5
+"""Share of a processor that a process uses or waits for which would work, had it one of its own."""
 PR_SET_PDEATHSIG = 1
 """Of linux/prctl.h."""
 OOM_SCORE = "300"
@@ -95,6 +97,16 @@ class ProcessRecord:
         except OSError:
             return math.nan
 
+    @property
+    def waited_s(self) -> float:
+        """How long its threads could have worked, and waited for a processor: 0 where the kernel does not say."""
+        waited_ns = 0
+        with suppress(OSError):
+            for thread in Path(f"/proc/{self.pid}/task").iterdir():
+                with suppress(OSError, IndexError):
+                    waited_ns += int((thread / "schedstat").read_text().split()[1])
+        return waited_ns / 1e9
+
     def kill(self) -> None:
         """End it at once."""
         if self.lives:
@@ -103,10 +115,10 @@ class ProcessRecord:
 
 
 class WorkMeter:
-    """Tells from time to time how much processes work."""
+    """Tells from time to time how much processes work, or would."""
 
     def __init__(self) -> None:
-        self._used_s = 0.0
+        self._used_s, self._waited_s = 0.0, math.nan
 
     def share(self, processes: Iterable[ProcessRecord], passed_s: float) -> float:
         """How much of a processor they used since the last look; without end while no file can be opened.
@@ -120,6 +132,14 @@ class WorkMeter:
             return math.inf
         before_s, self._used_s = self._used_s, used_s
         return (used_s - before_s) / passed_s
+
+    def waiting_share(self, processes: Iterable[ProcessRecord], passed_s: float) -> float:
+        """How much of a processor they waited for, as others used it, since the last look of this kind; NaN at the first.
+
+        Every thread is looked at, which takes a while: for processes that seem to stand still. See :meth:`share`.
+        """
+        before_s, self._waited_s = self._waited_s, sum(process.waited_s for process in processes)
+        return (self._waited_s - before_s) / passed_s
 
 
 def process_of(pid: int) -> ProcessRecord:

@@ -23,7 +23,17 @@ from serving.engine import engine_process
 from serving.engine.engine_process import Ask, Cancel, Load, Output, Ready, Report
 from serving.engine.meter import Meter
 from serving.engine.request_output import RequestOutput
-from serving.processes import AT_WORK, HANG_S, LONGEST_STEP_S, WorkMeter, process_of, receive, send, start_python
+from serving.processes import (
+    AT_WORK,
+    HANG_S,
+    LONGEST_STEP_S,
+    STARVED,
+    WorkMeter,
+    process_of,
+    receive,
+    send,
+    start_python,
+)
 
 TICK_S = 0.25
 """How often, at the least, ``on_tick`` is called and the process looked at."""
@@ -309,7 +319,10 @@ class EngineClient(Generic[Owner]):
             now_s = time.monotonic()
             passed_s = min(now_s - looked_s, 2 * TICK_S)  # a pause of this process is none of the engine's
             silent_s = 0.0 if self._heard_s != heard_s else silent_s + passed_s
-            still_s = 0.0 if meter.share([self._record], passed_s) > AT_WORK else still_s + passed_s
+            share = wanted = meter.share([self._record], passed_s)
+            if self._owners and share <= AT_WORK:
+                wanted += meter.waiting_share([self._record], passed_s)
+            still_s = 0.0 if share > AT_WORK or wanted > STARVED else still_s + passed_s
             has_work = self.meter.active or self.meter.waiting or self._steps != steps
             unread_s = unread_s + passed_s if self._owners and not has_work and not self._is_loading else 0.0
             looked_s, heard_s, self._hung_s, steps = now_s, self._heard_s, min(silent_s, still_s), self._steps

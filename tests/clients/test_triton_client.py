@@ -3,6 +3,7 @@
 import asyncio
 import math
 import socket
+import time
 
 import grpc
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
-from attendant.errors import ConfigError, UnreachableError
+from attendant.errors import ConfigError, ServerError, UnreachableError
 from attendant.tensor_names import HEALTH
 from clients.load.scenario import Inputs, Scenario, Target, Workload
 from clients.load.server_counts import ServerCounter
@@ -156,6 +157,33 @@ class Refusing(service_pb2_grpc.GRPCInferenceServiceServicer):
         yield service_pb2.ModelStreamInferResponse(error_message="Server is stopping")
         if not self.is_whole:
             yield part(question, final=True)
+
+
+class Empty(service_pb2_grpc.GRPCInferenceServiceServicer):
+    """Goes on answering a stream without saying anything."""
+
+    def __init__(self, pause_s):
+        self.pause_s = pause_s
+
+    async def ModelStreamInfer(self, requests, context):  # noqa: N802  gRPC names it
+        request = await anext(requests)
+        while True:
+            answer = service_pb2.ModelInferResponse(model_name=request.model_name)
+            answer.parameters["triton_final_response"].bool_param = False
+            yield service_pb2.ModelStreamInferResponse(infer_response=answer)
+            await asyncio.sleep(self.pause_s)
+
+
+@pytest.mark.parametrize("pause_s", [0.0, 0.02])
+def test_a_stream_of_empty_responses_ends_with_its_time(pause_s):
+    async def ask():
+        async with listening(Empty(pause_s)) as address, TritonClient(address, timeout_s=0.5) as client:
+            began_s = time.monotonic()
+            with pytest.raises(ServerError, match="within 0.5 s"):
+                [one async for one in client.stream("a", {"number": np.zeros(1, np.int32)})]
+            return time.monotonic() - began_s
+
+    assert asyncio.run(asyncio.wait_for(ask(), 60)) >= 0.5
 
 
 def part(request, final):

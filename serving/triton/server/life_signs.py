@@ -4,7 +4,7 @@ import time
 from math import inf
 
 from attendant.errors import ServerError
-from serving.processes import AT_WORK, HANG_S, LONGEST_STEP_S, WorkMeter
+from serving.processes import AT_WORK, HANG_S, LONGEST_STEP_S, STARVED, WorkMeter
 from serving.triton.server.workers import Worker, engines_of
 
 TICK_S = 0.2
@@ -89,8 +89,13 @@ class LifeSigns:
         if dead:
             raise HangError("a living worker", "a dead one", "none", message=f"its worker {dead[0]} died")
         share = self._meter.share(self.workers, passed_s)
-        if self.is_asked and share <= AT_WORK:  # an engine works for its worker
-            share += self._engine_meter.share(engines_of(self.workers), passed_s)
+        works = share > AT_WORK
+        if (
+            self.is_asked and not works
+        ):  # an engine works for its worker, and who waits for a processor stands not still
+            engines = engines_of(self.workers)
+            share += self._engine_meter.share(engines, passed_s)
+            works = share > AT_WORK or share + self._meter.waiting_share([*self.workers, *engines], passed_s) > STARVED
         # One that is stopped and goes on by turns is slow alone, however often it is seen while it is stopped.
         before = self._stopped
         # Both only grow; NaN, where they cannot be seen, is never what it was.
@@ -103,4 +108,4 @@ class LifeSigns:
             self._silent_s = 0.0
         elif time.monotonic() - self._pulse.answered_s < PROMPT_S:  # else it is the server that is late
             self._silent_s += passed_s
-        self._still_s = 0.0 if share > AT_WORK else self._still_s + passed_s
+        self._still_s = 0.0 if works else self._still_s + passed_s
