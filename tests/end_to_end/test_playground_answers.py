@@ -265,12 +265,12 @@ def test_models_that_do_not_answer_are_not_ready(visit, shipped_gateway):
 
 PREDICT = """async ({ inputs, outputs }) => {
     const { predictView } = await import("/playground/predict.js");
-    const card = { id: "mine", task: "predict", inputs, example: {}, label_names: ["a", "b", "c"] };
+    const card = { id: "mine", task: "predict", inputs, example: {}, label_names: ["of", "another", "load"] };
     const [question, answer] = [document.createElement("div"), document.createElement("div")];
     document.getElementById("question-body").replaceChildren(question);
     document.getElementById("answer-body").replaceChildren(answer);
     sessionStorage.setItem("attendant-answer:mine", JSON.stringify(
-        { task: "predict", at: 0, value: { texts: [], outputs, labelled: ["scores"], latency: [] } }));
+        { task: "predict", at: 0, value: { texts: [], outputs, labelled: ["scores"], names: ["a", "b", "c"], latency: [] } }));
     predictView(card, question, answer, new AbortController().signal);
 }"""
 

@@ -80,6 +80,9 @@ def test_an_answer_over_http_is_the_modules_with_the_labels_of_its_rows(http):
     found = http.post("/v1/predict", json={"model": "mine", "inputs": {"x": ROWS}}).json()
     np.testing.assert_allclose(found["outputs"]["scores"], wanted(ROWS), rtol=1e-5)
     assert found["labels"] == {"scores": [("a", "b", "c")[index] for index in wanted(ROWS).argmax(1)]}
+    assert "label_names" not in found
+    named = http.post("/v1/predict?label_names=true", json={"model": "mine", "inputs": {"x": ROWS}}).json()
+    assert named == {**found, "label_names": ["a", "b", "c"]}
 
 
 def test_numpys_files_are_taken_and_given(http):

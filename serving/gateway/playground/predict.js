@@ -27,7 +27,7 @@ export function predictView(card, question, answer, leaving) {
     onchange: () => {
       const [chosen] = file.files;
       const kind = chosen?.name.toLowerCase().endsWith(".npy") ? "application/x-npy" : "application/x-npz";
-      const path = `v1/predict?model=${encodeURIComponent(card.id)}`;
+      const path = `v1/predict?label_names=true&model=${encodeURIComponent(card.id)}`;
       if (chosen) predict((signal) => askFile(path, chosen, kind, signal).finally(() => { file.value = ""; }));
     } });
   const form = element("form", {}, ...fields.map((one) => one.element),
@@ -47,10 +47,10 @@ export function predictView(card, question, answer, leaving) {
       return null;
     }
   };
-  const show = ({ outputs, labelled, latency }) => {
+  const show = ({ outputs, labelled, names, latency }) => {
     note.hidden = true;
     shown.replaceChildren(...Object.entries(outputs).map(([name, row]) =>
-      output(name, row, labelled.includes(name) ? card.label_names : null)));
+      output(name, row, labelled.includes(name) && names ? names : null)));
     showLatency(latency);
   };
   const predict = (asked) => runner.run(async (signal) => {
@@ -60,6 +60,7 @@ export function predictView(card, question, answer, leaving) {
       texts: fields.map(({ text }) => text.value),
       outputs: Object.fromEntries(Object.entries(found.outputs).map(([name, rows]) => [name, rows[0]])),
       labelled: Object.keys(found.labels),
+      names: found.label_names, // of the model that answered: another may be served since the page has asked for its card
       latency: [["Answer", watch.done(), "ms"]],
     };
     show(answered);
@@ -68,7 +69,7 @@ export function predictView(card, question, answer, leaving) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const asked = request();
-    if (asked) predict((signal) => ask(asked.path, asked.body, signal));
+    if (asked) predict((signal) => ask(`${asked.path}?label_names=true`, asked.body, signal));
   });
   question.append(form, copyButtons(request));
   answer.append(note, shown);

@@ -28,7 +28,13 @@ router = APIRouter(prefix="/v1", tags=["tensors"], responses=FAILURES)
 _FILE = {"schema": {"type": "string", "format": "binary"}}
 _BODY = {
     "parameters": [
-        {"name": "model", "in": "query", "schema": {"type": "string"}, "description": "of a body that is a NumPy file"}
+        {"name": "model", "in": "query", "schema": {"type": "string"}, "description": "of a body that is a NumPy file"},
+        {
+            "name": "label_names",
+            "in": "query",
+            "schema": {"type": "boolean"},
+            "description": "whether the answer names all labels of the model that gave it",
+        },
     ],
     "requestBody": {
         "required": True,
@@ -97,7 +103,8 @@ async def predict(request: Request) -> Response:
 
     def value() -> dict[str, Any]:
         best = {output: _best(array, labels) for output, array in outputs.items() if _has_one_each(array, labels)}
-        return {"model": name, "outputs": outputs, "labels": best}
+        named = {"label_names": labels} if request.query_params.get("label_names") == "true" else {}
+        return {"model": name, "outputs": outputs, "labels": best, **named}
 
     return await json_response(value, count, gateway.unread)
 
