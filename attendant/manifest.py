@@ -149,6 +149,10 @@ class Manifest:
         """The graphs that a target runs: TensorRT's engine of the decoder has a profile of its own for prompts."""
         return tuple(one for one in self.graphs if one.name != PREFILL or target != "tensorrt")
 
+    def has_form(self, graph: str, target: str) -> bool:
+        """Whether a graph has a form of its own for a target."""
+        return self._lowered(graph, target) is not None
+
     def file_for(self, graph: str, target: str) -> str:
         """The file of a graph's form for a target: lowered where there is one, else the standard's."""
         lowered = self._lowered(graph, target)

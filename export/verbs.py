@@ -97,7 +97,8 @@ def check(
         source: the checkpoint to compare with, if not the one that the manifest names.
         full: ask every held-out text of a language model, not some of them.
         json: print the verdicts as JSON instead of tables.
-        target: ort-cpu, ort-cuda, openvino-cpu, tensorrt or tensorrt-10.16; TensorRT is given its own form of graphs.
+        target: ort-cpu, attendant-cpu, ort-cuda, openvino-cpu, tensorrt or tensorrt-10.16; attendant-cpu and TensorRT
+            are given their own forms of graphs.
         timeout_s: how long a runtime may take to load a graph, or to run it once.
     """
     if target is not None:

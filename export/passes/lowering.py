@@ -34,21 +34,17 @@ from export.passes.ort.guard_integer_division import GuardIntegerDivision
 from export.passes.ort.keep_caches_in_integers import KeepCachesInIntegers
 from export.passes.ort.lower_cached_attention import LowerCachedAttention
 from export.passes.ort.lower_signed_activations import LowerSignedActivations
+from export.passes.ort.multiply_in_blocks import MultiplyInBlocks
 from export.passes.ort.rotate_in_attention import RotateInAttention
 from export.passes.tensorrt.passes import PASSES, TENSORRT
 from export.targets.targets import target_named
+from serving.runtime.ort.kernels.library import FORM
 
+_ATTENTION = (KeepCachesInIntegers(), LowerCachedAttention(), RotateInAttention(), FeedAttentionPacked())
+_PRODUCTS = (LowerSignedActivations(), DivideWhileRounding(), ScaleInProducts(), GuardIntegerDivision())
 LOWERINGS: dict[str, tuple[Rewrite, ...]] = {
-    "ort-cpu": (
-        KeepCachesInIntegers(),
-        LowerCachedAttention(),
-        RotateInAttention(),
-        FeedAttentionPacked(),
-        LowerSignedActivations(),
-        DivideWhileRounding(),
-        ScaleInProducts(),
-        GuardIntegerDivision(),
-    ),
+    "ort-cpu": (*_ATTENTION, *_PRODUCTS),
+    FORM: (*_ATTENTION, MultiplyInBlocks(), *_PRODUCTS),
     "openvino-cpu": (
         RoundScoreFactors(),
         GatherWindows(),
@@ -58,6 +54,8 @@ LOWERINGS: dict[str, tuple[Rewrite, ...]] = {
     ),
     TENSORRT: PASSES,
 }
+_DECISIVE: dict[str, type[Rewrite]] = {FORM: MultiplyInBlocks}
+"""Target → the pass without which its form would be another target's."""
 
 
 def lower_graph(
@@ -84,6 +82,9 @@ def lower_graph(
 def _lower(graph: ExportedGraph, folder: Path, target: str, source: ExportedGraph | None) -> Lowered | None:
     if graph.signature.aliases and not target_named(target).updates_cache_in_place:
         return None
+    decisive = _DECISIVE.get(target)
+    if decisive is not None and not any(node.op_type in decisive.operators for node in graph.model.graph):
+        return None
     lowered = graph.copy() if source is None else source
     signature = lowered.signature
     rewrites = Rewrites(
@@ -92,13 +93,14 @@ def _lower(graph: ExportedGraph, folder: Path, target: str, source: ExportedGrap
         lambda model: require_signature(model, signature, integers=True),
     )
     results = rewrites.run(lowered.model)
-    fired = source is not None or any(result.fired for result in results)
+    counted = [result for one, result in zip(LOWERINGS[target], results, strict=True) if decisive in (None, type(one))]
+    fired = source is not None or any(result.fired for result in counted)
     file = f"{graph.name}.{target}.onnx" if fired else ""
     if source is not None:
         source.write(folder, file)
     elif file:
         ir.save(lowered.model, folder / file)
-    if not file and not graph.signature.aliases:
+    if not file and (decisive is not None or not graph.signature.aliases):
         return None
     done = [*(() if source is None else source.passes), *results]
     passes = tuple(result.to_json() for result in done if result.fired or result.refused)

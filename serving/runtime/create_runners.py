@@ -120,17 +120,20 @@ def _engine_loader(
 
 
 def _runner(folder: Path, manifest: Manifest, threads: int, runtime: Runtime, signature: GraphSignature) -> Runner:
+    from serving.runtime.ort.kernels.library import FORM, kernels
     from serving.runtime.ort.runner import (
         OrtRunner,  # an image that holds TensorRT alone has no ONNX Runtime
         RowByRow,
     )
 
     path = folder / f"{signature.name}.onnx"
-    lowered = folder / manifest.file_for(signature.name, "ort-cpu")
+    own = kernels() if manifest.has_form(signature.name, FORM) else None
+    form = "ort-cpu" if own is None else FORM
+    lowered = folder / manifest.file_for(signature.name, form)
     if signature.aliases and lowered != path:
-        return RowByRow(OrtRunner(lowered, manifest.signature_for(signature.name, "ort-cpu"), threads))
+        return RowByRow(OrtRunner(lowered, manifest.signature_for(signature.name, form), threads, kernels=own))
     if signature.aliases or runtime == "onnxruntime" or (runtime == "auto" and manifest.runtimes == ("onnxruntime",)):
-        return OrtRunner(lowered, signature, threads)
+        return OrtRunner(lowered, signature, threads, kernels=own)
     for_openvino = folder / manifest.file_for(signature.name, "openvino-cpu")
     if runtime == "auto" and "onnxruntime" in manifest.runtimes:
         bytes_of_float32 = (
@@ -141,5 +144,5 @@ def _runner(folder: Path, manifest: Manifest, threads: int, runtime: Runtime, si
         if bytes_of_float32 >= LARGE and openvino_is_installed():
             with suppress(ArtefactError):  # a custom module may hold an operator that OpenVINO lacks
                 return OpenVinoRunner(for_openvino, signature, threads)
-        return OrtRunner(lowered, signature, threads)
+        return OrtRunner(lowered, signature, threads, kernels=own)
     return OpenVinoRunner(for_openvino, signature, threads, "bf16" if runtime == "openvino-bf16" else "f32")

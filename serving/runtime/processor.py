@@ -14,17 +14,24 @@ def sums_of_bytes_overflow(cpuinfo: Path = _CPUINFO) -> bool:
 
     There two products of large bytes do not fit. ONNX Runtime can widen them instead, which takes twice the time.
     """
-    try:
-        known = cpuinfo.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
+    known = _known(cpuinfo)
     return "avx2" in known and "vnni" not in known
+
+
+@cache
+def has_instructions(wanted: frozenset[str], cpuinfo: Path = _CPUINFO) -> bool:
+    """Whether the processor, and the system, know all of these, by their names in ``/proc/cpuinfo``."""
+    return wanted <= set(_known(cpuinfo).split())
 
 
 def processor_name(cpuinfo: Path = _CPUINFO) -> str:
     """What the processor calls itself; of one that does not, its architecture."""
-    try:
-        named = re.search(r"^model name\s*: (.+)$", cpuinfo.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
-    except OSError:
-        named = None
+    named = re.search(r"^model name\s*: (.+)$", _known(cpuinfo), re.MULTILINE)
     return named[1] if named else platform.machine()
+
+
+def _known(cpuinfo: Path) -> str:
+    try:
+        return cpuinfo.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -85,7 +85,14 @@ class OrtBuffer:
 class OrtRunner:
     """One ONNX graph on the CPU provider."""
 
-    def __init__(self, path: Path, signature: GraphSignature, threads: int = 1, record: Path | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        signature: GraphSignature,
+        threads: int = 1,
+        record: Path | None = None,
+        kernels: Path | None = None,
+    ) -> None:
         """Load a graph and hold it to its signature.
 
         Args:
@@ -93,6 +100,7 @@ class OrtRunner:
             signature: what its manifest says of it.
             threads: for the work inside one operator; small models are fastest with one.
             record: the beginning of a file's name, into which the runtime writes what each node took.
+            kernels: the library of operators that the graph needs beside the runtime's own.
 
         Raises:
             ArtefactError: ONNX Runtime cannot load the file, or its inputs and outputs are not the signature's.
@@ -103,7 +111,7 @@ class OrtRunner:
         self._updated_inputs = set(signature.aliases.values())
         if any(spec.dtype == "int8" for spec in signature.inputs):
             os.environ.setdefault(*_QUERIES_IN_8_BITS)  # noqa: TID251  (the runtime has no other switch)
-        self._session = _session(path, threads, record)
+        self._session = _session(path, threads, record, kernels)
         expected = [(spec.name, spec.dtype, list(spec.axes)) for spec in (*signature.inputs, *signature.outputs)]
         values = (*self._session.get_inputs(), *self._session.get_outputs())
         found = [(value.name, _ORT_TYPES.get(value.type, value.type), list(value.shape)) for value in values]
@@ -178,7 +186,7 @@ def share_threads() -> None:
     _shares = True
 
 
-def _session(path: Path, threads: int, record: Path | None) -> Any:
+def _session(path: Path, threads: int, record: Path | None, kernels: Path | None) -> Any:
     options = ort.SessionOptions()
     options.enable_profiling = record is not None
     options.profile_file_prefix = str(record or "")
@@ -194,6 +202,8 @@ def _session(path: Path, threads: int, record: Path | None) -> Any:
     if sums_of_bytes_overflow():
         options.add_session_config_entry("session.x64quantprecision", "1")
     try:
+        if kernels is not None:
+            options.register_custom_ops_library(str(kernels))
         return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's exceptions have no public common base
         raise ArtefactError(f"an ONNX graph at {path}", str(error), "export the model again") from error

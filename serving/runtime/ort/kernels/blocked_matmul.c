@@ -1,0 +1,434 @@
+/* One operator of ONNX Runtime: float activations times weights in 4 or 8 bits, summed in integers.
+
+       attendant.BlockedMatMul(x, W, s[, z]) {block, transposed}   y = Σ_b r_b · s_b · (W_b − z_b)ᵀ q_b
+
+   The activations of each row are rounded to 8 bits block by block, q_b = round(x_b / r_b) with r_b = max |x_b| / 127, so
+   that a row's result depends on that row alone, to the last bit: whichever rows stand beside it, and however many.
+
+   Weights are laid out once, as the kernel is created, in tiles of 32 columns:
+
+       for each four (8 bits) or eight (4 bits) of a block's numbers: 2 × [16 columns × 4 bytes]
+
+   One VPDPBUSD adds four products to each of 16 columns; two tiles of 16 and up to eight rows are summed in registers. Of
+   4 bits, the low halves of bytes hold the first four numbers, the high halves the next four.
+
+   Legend: x [..., in] float, W [in, out] or, transposed, [out, in], of 4 or 8 bits; s, z [in / block, out], or [out] of
+   one block; y [..., out].
+   What is used of ONNX Runtime is named by its place in the table of functions of onnxruntime_c_api.h, which only grows;
+   the places are those of version 17 of the table (ONNX Runtime 1.17), and the runtime says whether it has them.
+   Source: Intel, "Intel 64 and IA-32 Architectures Software Developer's Manual", VPDPBUSD. */
+
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
+#define COLUMNS 32
+#define ROWS 8
+#define CHUNKS 16          /* of the columns, for threads to take */
+#define PARALLEL_ROWS 16   /* from so many on, rows are rounded by all threads */
+#define LEAST_SCALE 1e-30f /* rows below it are zeros: the reciprocal must be a number */
+#define MOST_BLOCK 65536   /* 255 · 127 · it still fits 32 bits */
+
+/* ---- ONNX Runtime ------------------------------------------------------------------------------------------------ */
+
+enum { TABLE_VERSION = 17, OPERATOR_VERSION = 16, INVALID_ARGUMENT = 2, NOT_IMPLEMENTED = 9 };
+enum { FLOAT = 1, UINT8 = 2, INT8 = 3, UINT4 = 21, INT4 = 22 };
+typedef void Status, Value, Info, Context, Domain, Options, Shape;
+typedef Status *(*CreateStatus)(int, const char *);
+typedef Status *(*CreateDomain)(const char *, Domain **);
+typedef Status *(*TensorData)(const Value *, void **);
+typedef Status *(*ShapeOf)(const Value *, Shape **);
+typedef Status *(*ElementType)(const Shape *, int *);
+typedef Status *(*CountOf)(const Shape *, size_t *);
+typedef Status *(*Dimensions)(const Shape *, int64_t *, size_t);
+typedef void (*ReleaseShape)(Shape *);
+typedef Status *(*AttributeInt)(const Info *, const char *, int64_t *);
+typedef Status *(*ConstantInput)(const Info *, size_t, int *, const Value **);
+typedef Status *(*GetInput)(const Context *, size_t, const Value **);
+typedef Status *(*GetOutput)(Context *, size_t, const int64_t *, size_t, Value **);
+typedef Status *(*ParallelFor)(const Context *, void (*)(void *, size_t), size_t, size_t, void *);
+
+static void *const *table;
+#define CALL(type, place) ((type)table[place])
+#define CREATE_STATUS CALL(CreateStatus, 0)
+#define CREATE_DOMAIN CALL(CreateDomain, 26)
+#define ADD_OPERATOR CALL(Status *(*)(Domain *, const void *), 27)
+#define ADD_DOMAIN CALL(Status *(*)(Options *, Domain *), 28)
+#define TENSOR_DATA CALL(TensorData, 51)
+#define ELEMENT_TYPE CALL(ElementType, 60)
+#define COUNT_OF CALL(CountOf, 61)
+#define DIMENSIONS CALL(Dimensions, 62)
+#define SHAPE_OF CALL(ShapeOf, 65)
+#define ATTRIBUTE_INT CALL(AttributeInt, 86)
+#define GET_INPUT CALL(GetInput, 90)
+#define GET_OUTPUT CALL(GetOutput, 91)
+#define RELEASE_SHAPE CALL(ReleaseShape, 99)
+#define CONSTANT_INPUT CALL(ConstantInput, 249)
+#define PARALLEL_FOR CALL(ParallelFor, 274)
+
+#define TRY(call)                                                                                                      \
+    do {                                                                                                               \
+        Status *failed_ = (call);                                                                                      \
+        if (failed_) return failed_;                                                                                   \
+    } while (0)
+#define REQUIRE(condition, message)                                                                                    \
+    do {                                                                                                               \
+        if (!(condition)) return CREATE_STATUS(INVALID_ARGUMENT, "BlockedMatMul: " message);                           \
+    } while (0)
+
+#define MOST_DIMENSIONS 8
+typedef struct {
+    void *data;
+    int type;
+    size_t count;
+    int64_t sizes[MOST_DIMENSIONS];
+} Tensor;
+
+static Status *read_tensor(const Value *value, Tensor *tensor) {
+    Shape *shape;
+    TRY(SHAPE_OF(value, &shape));
+    Status *failed = ELEMENT_TYPE(shape, &tensor->type);
+    if (!failed) failed = COUNT_OF(shape, &tensor->count);
+    if (!failed && tensor->count <= MOST_DIMENSIONS) failed = DIMENSIONS(shape, tensor->sizes, tensor->count);
+    RELEASE_SHAPE(shape);
+    if (failed) return failed;
+    REQUIRE(tensor->count <= MOST_DIMENSIONS, "at most 8 dimensions");
+    return TENSOR_DATA(value, &tensor->data);
+}
+
+/* ---- the weights -------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    int64_t in, out, block, blocks, tiles;
+    int bits;
+    int32_t zero;    /* of all columns, where they have none of their own */
+    uint8_t *weights; /* [tiles, in / (8 or 4), 2, 16, 4] */
+    float *scales;   /* [tiles, blocks, COLUMNS] */
+    int32_t *zeros;  /* likewise, or none */
+} Kernel;
+
+static void destroy(void *kernel) {
+    Kernel *k = kernel;
+    free(k->weights);
+    free(k->scales);
+    free(k->zeros);
+    free(k);
+}
+
+static int level(const Tensor *tensor, int64_t place) { /* a number of the weight, from zero up */
+    const uint8_t *bytes = tensor->data;
+    switch (tensor->type) {
+        case UINT4: return (bytes[place / 2] >> (place % 2 * 4)) & 15;
+        case INT4: return ((bytes[place / 2] >> (place % 2 * 4)) & 15) ^ 8;
+        case INT8: return bytes[place] ^ 128;
+        default: return bytes[place];
+    }
+}
+
+static void pack(Kernel *k, const Tensor *weight, int transposed) {
+    const int64_t step = k->bits == 4 ? 8 : 4;
+    for (int64_t tile = 0; tile < k->tiles; ++tile)
+        for (int64_t i = 0; i < k->in; ++i) {
+            uint8_t *to = k->weights + (tile * (k->in / step) + i / step) * 128 + i % 4;
+            int shift = k->bits == 4 && i % 8 >= 4 ? 4 : 0;
+            for (int64_t column = 0; column < COLUMNS && tile * COLUMNS + column < k->out; ++column) {
+                int64_t n = tile * COLUMNS + column;
+                to[column * 4] |= (uint8_t)(level(weight, transposed ? n * k->in + i : i * k->out + n) << shift);
+            }
+        }
+}
+
+static void *tiled(const Kernel *k, size_t size) {
+    return calloc((size_t)(k->tiles * k->blocks * COLUMNS) + 1, size);
+}
+
+static int is_of_blocks(const Tensor *tensor, const Kernel *k) {
+    return tensor->count == 2 ? tensor->sizes[0] == k->blocks && tensor->sizes[1] == k->out
+                              : tensor->count == 1 && k->blocks == 1 && tensor->sizes[0] == k->out;
+}
+
+static Status *fill(Kernel *k, const Info *info) {
+    const Value *values[3];
+    Tensor weight, scale, zero;
+    int64_t transposed = 0;
+    for (int input = 1; input <= 3; ++input) {
+        int constant = 0;
+        values[input - 1] = NULL;
+        Status *failed = CONSTANT_INPUT(info, input, &constant, &values[input - 1]);
+        if (input < 3) {
+            if (failed) return failed;
+            REQUIRE(constant && values[input - 1], "a constant weight with constant scales");
+        } else if (failed || !constant) values[2] = NULL;
+    }
+    TRY(ATTRIBUTE_INT(info, "block", &k->block));
+    TRY(ATTRIBUTE_INT(info, "transposed", &transposed));
+    TRY(read_tensor(values[0], &weight));
+    TRY(read_tensor(values[1], &scale));
+    REQUIRE(weight.count == 2 && weight.sizes[0] > 0 && weight.sizes[1] > 0, "a weight of two dimensions");
+    REQUIRE(weight.type == INT4 || weight.type == UINT4 || weight.type == INT8 || weight.type == UINT8, "4 or 8 bits");
+    k->in = weight.sizes[transposed ? 1 : 0];
+    k->out = weight.sizes[transposed ? 0 : 1];
+    k->bits = weight.type == INT4 || weight.type == UINT4 ? 4 : 8;
+    REQUIRE(k->block > 0 && k->block % 16 == 0 && k->block <= MOST_BLOCK, "blocks of 16 to 65,536, by sixteens");
+    REQUIRE(k->in % k->block == 0, "whole blocks");
+    k->blocks = k->in / k->block;
+    k->tiles = (k->out + COLUMNS - 1) / COLUMNS;
+    REQUIRE(scale.type == FLOAT && is_of_blocks(&scale, k), "a float32 scale a block and column");
+    k->weights = aligned_alloc(64, (size_t)(k->tiles * COLUMNS * k->in * k->bits / 8 + 63) / 64 * 64);
+    k->scales = tiled(k, sizeof(float));
+    REQUIRE(k->weights && k->scales, "memory for the weight");
+    memset(k->weights, 0, (size_t)(k->tiles * COLUMNS * k->in * k->bits / 8));
+    pack(k, &weight, transposed != 0);
+    int32_t middle = weight.type == INT4 ? 8 : weight.type == INT8 ? 128 : 0;
+    k->zero = middle;
+    if (values[2]) {
+        TRY(read_tensor(values[2], &zero));
+        REQUIRE(zero.type == weight.type && is_of_blocks(&zero, k), "a zero point a block and column, of the weight's type");
+        k->zeros = tiled(k, sizeof(int32_t));
+        REQUIRE(k->zeros, "memory for the zero points");
+    }
+    for (int64_t b = 0; b < k->blocks; ++b)
+        for (int64_t n = 0; n < k->out; ++n) {
+            int64_t to = (n / COLUMNS * k->blocks + b) * COLUMNS + n % COLUMNS, from = b * k->out + n;
+            k->scales[to] = ((const float *)scale.data)[from];
+            if (k->zeros) k->zeros[to] = level(&zero, from);
+        }
+    return NULL;
+}
+
+/* ---- the product -------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    const Kernel *kernel;
+    int64_t rows;
+    const float *x; /* [rows, in] */
+    float *y;       /* [rows, out] */
+    int8_t *q;      /* [rows, in] */
+    float *r;       /* [rows, blocks] */
+    int32_t *sums;  /* [rows, blocks], of q */
+} Work;
+
+VNNI static void round_row(void *work, size_t row) {
+    const Work *w = work;
+    const Kernel *k = w->kernel;
+    const float *x = w->x + row * k->in;
+    int8_t *q = w->q + row * k->in;
+    for (int64_t b = 0; b < k->blocks; ++b, x += k->block, q += k->block) {
+        __m512 most = _mm512_setzero_ps();
+        __mmask16 odd = 0; /* not a number, which a maximum would lose */
+        for (int64_t i = 0; i < k->block; i += 16) {
+            __m512 part = _mm512_loadu_ps(x + i);
+            odd |= _mm512_cmp_ps_mask(part, part, _CMP_UNORD_Q);
+            most = _mm512_max_ps(most, _mm512_abs_ps(part));
+        }
+        float largest = _mm512_reduce_max_ps(most);
+        int counts = largest > LEAST_SCALE;
+        __m512 inverse = _mm512_set1_ps(counts ? 127.0f / largest : 0.0f);
+        __m512i sum = _mm512_setzero_si512();
+        for (int64_t i = 0; i < k->block; i += 16) {
+            __m512i part = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + i), inverse));
+            sum = _mm512_add_epi32(sum, part);
+            _mm_storeu_si128((__m128i *)(q + i), _mm512_cvtsepi32_epi8(part));
+        }
+        w->r[row * k->blocks + b] = odd ? __builtin_nanf("") : counts ? largest / 127.0f : 0.0f;
+        w->sums[row * k->blocks + b] = _mm512_reduce_add_epi32(sum);
+    }
+}
+
+static inline int32_t four(const int8_t *q) {
+    int32_t numbers;
+    memcpy(&numbers, q, 4);
+    return numbers;
+}
+
+/* `rows` and `bits` are constants wherever this is inlined, so that all sums stay in registers. */
+VNNI static inline __attribute__((always_inline)) void multiply(
+    const Work *w, int64_t tile, int64_t row, const int rows, const int bits) {
+    const Kernel *k = w->kernel;
+    const int step = bits == 4 ? 8 : 4;
+    const uint8_t *weights = k->weights + tile * (k->in / step) * 128;
+    const __m512i low = _mm512_set1_epi8(15);
+    const int8_t *q = w->q + row * k->in;
+    __m512 y[ROWS][2];
+    for (int m = 0; m < rows; ++m) y[m][0] = y[m][1] = _mm512_setzero_ps();
+    for (int64_t b = 0; b < k->blocks; ++b, q += k->block) {
+        __m512i sum[ROWS][2];
+        for (int m = 0; m < rows; ++m) {
+            int32_t of_row = -w->sums[(row + m) * k->blocks + b];
+            if (k->zeros) {
+                const int32_t *zeros = k->zeros + (tile * k->blocks + b) * COLUMNS;
+                for (int c = 0; c < 2; ++c)
+                    sum[m][c] = _mm512_mullo_epi32(_mm512_loadu_si512(zeros + c * 16), _mm512_set1_epi32(of_row));
+            } else sum[m][0] = sum[m][1] = _mm512_set1_epi32(of_row * k->zero);
+        }
+        for (int64_t i = 0; i < k->block; i += step, weights += 128) {
+            __m512i left = _mm512_load_si512(weights), right = _mm512_load_si512(weights + 64);
+            if (bits == 4) {
+                __m512i left_low = _mm512_and_si512(left, low), right_low = _mm512_and_si512(right, low);
+                __m512i left_high = _mm512_and_si512(_mm512_srli_epi16(left, 4), low);
+                __m512i right_high = _mm512_and_si512(_mm512_srli_epi16(right, 4), low);
+                for (int m = 0; m < rows; ++m) {
+                    __m512i first = _mm512_set1_epi32(four(q + m * k->in + i));
+                    __m512i second = _mm512_set1_epi32(four(q + m * k->in + i + 4));
+                    sum[m][0] = _mm512_dpbusd_epi32(sum[m][0], left_low, first);
+                    sum[m][1] = _mm512_dpbusd_epi32(sum[m][1], right_low, first);
+                    sum[m][0] = _mm512_dpbusd_epi32(sum[m][0], left_high, second);
+                    sum[m][1] = _mm512_dpbusd_epi32(sum[m][1], right_high, second);
+                }
+            } else {
+                for (int m = 0; m < rows; ++m) {
+                    __m512i first = _mm512_set1_epi32(four(q + m * k->in + i));
+                    sum[m][0] = _mm512_dpbusd_epi32(sum[m][0], left, first);
+                    sum[m][1] = _mm512_dpbusd_epi32(sum[m][1], right, first);
+                }
+            }
+        }
+        const float *scales = k->scales + (tile * k->blocks + b) * COLUMNS;
+        for (int m = 0; m < rows; ++m) {
+            __m512 r = _mm512_set1_ps(w->r[(row + m) * k->blocks + b]);
+            for (int c = 0; c < 2; ++c)
+                y[m][c] = _mm512_fmadd_ps(
+                    _mm512_cvtepi32_ps(sum[m][c]), _mm512_mul_ps(_mm512_loadu_ps(scales + c * 16), r), y[m][c]);
+        }
+    }
+    for (int c = 0; c < 2; ++c) {
+        int64_t column = tile * COLUMNS + c * 16, left = k->out - column;
+        if (left <= 0) return;
+        __mmask16 there = left >= 16 ? 0xFFFF : (__mmask16)((1u << left) - 1);
+        for (int m = 0; m < rows; ++m) _mm512_mask_storeu_ps(w->y + (row + m) * k->out + column, there, y[m][c]);
+    }
+}
+
+#define CASE(count, bits)                                                                                              \
+    case count: multiply(w, tile, row, count, bits); break;
+#define MULTIPLY_TILE(name, bits)                                                                                      \
+    VNNI static void name(const Work *w, int64_t tile) {                                                               \
+        int64_t row = 0;                                                                                               \
+        for (; row + ROWS <= w->rows; row += ROWS) multiply(w, tile, row, ROWS, bits);                                 \
+        switch (w->rows - row) {                                                                                       \
+            CASE(1, bits) CASE(2, bits) CASE(3, bits) CASE(4, bits) CASE(5, bits) CASE(6, bits) CASE(7, bits)          \
+        }                                                                                                              \
+    }
+MULTIPLY_TILE(multiply_tile_4, 4)
+MULTIPLY_TILE(multiply_tile_8, 8)
+
+static void multiply_chunk(void *work, size_t chunk) {
+    const Work *w = work;
+    const Kernel *k = w->kernel;
+    for (int64_t tile = (int64_t)chunk * k->tiles / CHUNKS; tile < (int64_t)(chunk + 1) * k->tiles / CHUNKS; ++tile)
+        (k->bits == 4 ? multiply_tile_4 : multiply_tile_8)(w, tile);
+}
+
+static Status *compute(void *kernel, Context *context) {
+    const Kernel *k = kernel;
+    const Value *input;
+    Value *output;
+    Tensor x;
+    TRY(GET_INPUT(context, 0, &input));
+    TRY(read_tensor(input, &x));
+    REQUIRE(x.count > 0 && x.sizes[x.count - 1] == k->in, "an activation as wide as the weight");
+    Work w = {.kernel = k, .rows = 1, .x = x.data};
+    for (size_t i = 0; i + 1 < x.count; ++i) w.rows *= x.sizes[i];
+    x.sizes[x.count - 1] = k->out;
+    TRY(GET_OUTPUT(context, 0, x.sizes, x.count, &output));
+    if (!w.rows) return NULL;
+    TRY(TENSOR_DATA(output, (void **)&w.y));
+    size_t parts = (size_t)(w.rows * k->blocks);
+    w.r = malloc(parts * 8 + (size_t)(w.rows * k->in));
+    REQUIRE(w.r, "memory for the activation");
+    w.sums = (int32_t *)(w.r + parts);
+    w.q = (int8_t *)(w.sums + parts);
+    Status *failed = NULL;
+    if (w.rows < PARALLEL_ROWS)
+        for (int64_t row = 0; row < w.rows; ++row) round_row(&w, (size_t)row);
+    else failed = PARALLEL_FOR(context, round_row, (size_t)w.rows, 0, &w);
+    if (!failed) failed = PARALLEL_FOR(context, multiply_chunk, CHUNKS, 0, &w);
+    free(w.r);
+    return failed;
+}
+
+/* ---- the operator ------------------------------------------------------------------------------------------------- */
+
+typedef struct Operator Operator;
+struct Operator { /* OrtCustomOp of onnxruntime_c_api.h, up to version 16 */
+    uint32_t version;
+    void *create;
+    const char *(*name)(const Operator *);
+    const char *(*provider)(const Operator *);
+    int (*input_type)(const Operator *, size_t);
+    size_t (*input_count)(const Operator *);
+    int (*output_type)(const Operator *, size_t);
+    size_t (*output_count)(const Operator *);
+    void *compute;
+    void (*destroy)(void *);
+    int (*input_is_optional)(const Operator *, size_t);
+    int (*output_is_optional)(const Operator *, size_t);
+    int (*input_memory)(const Operator *, size_t);
+    void *variadic[4];
+    Status *(*create_checked)(const Operator *, const void *, const Info *, void **);
+    Status *(*compute_checked)(void *, Context *);
+    void *newer[8];
+};
+
+static Status *create_checked(const Operator *operator, const void *api, const Info *info, void **kernel) {
+    (void)operator, (void)api;
+    Kernel *k = calloc(1, sizeof(Kernel));
+    REQUIRE(k, "memory");
+    Status *failed = fill(k, info);
+    if (failed) destroy(k);
+    else *kernel = k;
+    return failed;
+}
+
+#define ANSWER(name, type, value, ...)                                                                                 \
+    static type name(const Operator *operator, ##__VA_ARGS__) { return (void)operator, (value); }
+ANSWER(name, const char *, "BlockedMatMul")
+ANSWER(provider, const char *, NULL)
+ANSWER(input_type, int, index == 0 || index == 2 ? FLOAT : 0, size_t index) /* 0: any */
+ANSWER(input_count, size_t, 4)
+ANSWER(output_type, int, ((void)index, FLOAT), size_t index)
+ANSWER(output_count, size_t, 1)
+ANSWER(input_is_optional, int, index == 3, size_t index)
+ANSWER(first_kind, int, ((void)index, 0), size_t index)
+
+static const Operator blocked_matmul = {
+    .version = OPERATOR_VERSION,
+    .name = name,
+    .provider = provider,
+    .input_type = input_type,
+    .input_count = input_count,
+    .output_type = output_type,
+    .output_count = output_count,
+    .destroy = destroy,
+    .input_is_optional = input_is_optional,
+    .output_is_optional = first_kind,
+    .input_memory = first_kind,
+    .create_checked = create_checked,
+    .compute_checked = compute,
+};
+
+typedef struct {
+    const void *(*table)(uint32_t version);
+    const char *(*version)(void);
+} Base;
+
+/* What ONNX Runtime calls once a session that registers the library. The domain is made once and never released: sessions
+   refer to it for as long as the process lives. */
+__attribute__((visibility("default"))) Status *RegisterCustomOps(Options *options, const Base *base) {
+    static Domain *domain;
+    table = base->table(TABLE_VERSION);
+    if (!table) {
+        table = base->table(1); /* whose first function makes errors, as in any */
+        return CREATE_STATUS(NOT_IMPLEMENTED, "BlockedMatMul needs ONNX Runtime 1.17 or newer");
+    }
+    if (!domain) {
+        Domain *made;
+        TRY(CREATE_DOMAIN("attendant", &made));
+        TRY(ADD_OPERATOR(made, &blocked_matmul));
+        domain = made;
+    }
+    return ADD_DOMAIN(options, domain);
+}

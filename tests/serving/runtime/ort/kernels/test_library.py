@@ -1,0 +1,74 @@
+"""Compiled once, for this user alone; and where that cannot be, none, with a line that says why."""
+
+import logging
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from serving.runtime.ort.kernels import library
+from serving.runtime.ort.kernels.library import INSTRUCTIONS, cache_folder, kernels
+from serving.runtime.processor import has_instructions
+
+needs_kernels = pytest.mark.skipif(kernels() is None, reason="needs AVX-512 with VNNI, and a C compiler")
+
+
+@pytest.fixture
+def nothing_compiled(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    kernels.cache_clear()
+    yield tmp_path / "cache/attendant/kernels"
+    kernels.cache_clear()
+
+
+@needs_kernels
+def test_they_are_compiled_once_and_nothing_is_left_over(nothing_compiled, monkeypatch):
+    with ThreadPoolExecutor(4) as pool:
+        (made,) = {*pool.map(lambda _: kernels(), range(4))}
+    assert [*nothing_compiled.iterdir()] == [made] and nothing_compiled.stat().st_mode & 0o777 == 0o700
+    kernels.cache_clear()
+    monkeypatch.setattr(subprocess, "run", None)
+    assert kernels() == made
+
+
+@needs_kernels
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda patch: patch.setenv("PATH", "/nowhere"), "no C compiler"),
+        (lambda patch: patch.setattr(library, "_FLAGS", ("--no-such-flag",)), "returned non-zero"),
+        (lambda patch: patch.setattr(library, "_LONGEST_S", 0.001), "timed out"),
+        (lambda patch: patch.setattr(library, "_compile", lambda source, folder: Path("/etc/passwd")), "invalid ELF"),
+        (lambda patch: patch.setattr(library, "cache_folder", full), "disk"),
+    ],
+)
+def test_without_them_the_log_says_why(change, message, nothing_compiled, monkeypatch, caplog):
+    change(monkeypatch)
+    with caplog.at_level(logging.WARNING):
+        assert kernels() is None
+    assert message in caplog.text and "slower" in caplog.text
+
+
+def full():
+    raise OSError("the disk is full")
+
+
+@needs_kernels
+def test_what_others_could_have_written_is_not_run(nothing_compiled, caplog):
+    kernels()
+    kernels.cache_clear()
+    nothing_compiled.chmod(0o777)
+    with caplog.at_level(logging.WARNING):
+        assert kernels() is None
+    assert "chmod 700" in caplog.text
+    with pytest.raises(PermissionError):
+        cache_folder()
+
+
+def test_another_processor_has_none_and_nothing_is_compiled(nothing_compiled, monkeypatch, tmp_path):
+    (tmp_path / "cpuinfo").write_text("flags\t\t: avx2 avx512f avx_vnni\n")
+    monkeypatch.setattr(library, "has_instructions", lambda wanted: has_instructions(wanted, tmp_path / "cpuinfo"))
+    assert kernels() is None and not nothing_compiled.exists()
+    (tmp_path / "another").write_text(f"flags\t\t: {' '.join(INSTRUCTIONS)}\n")
+    assert has_instructions(INSTRUCTIONS, tmp_path / "another")
