@@ -134,7 +134,7 @@ class WorkMeter:
         return (used_s - before_s) / passed_s
 
     def waiting_share(self, processes: Iterable[ProcessRecord], passed_s: float) -> float:
-        """How much of a processor they waited for, as others used it, since the last look of this kind; NaN at the first.
+        """How much of a processor they waited for since the last look of this kind; NaN at the first.
 
         Every thread is looked at, which takes a while: for processes that seem to stand still. See :meth:`share`.
         """

@@ -269,8 +269,8 @@ PREDICT = """async ({ inputs, outputs }) => {
     const [question, answer] = [document.createElement("div"), document.createElement("div")];
     document.getElementById("question-body").replaceChildren(question);
     document.getElementById("answer-body").replaceChildren(answer);
-    sessionStorage.setItem("attendant-answer:mine", JSON.stringify(
-        { task: "predict", at: 0, value: { texts: [], outputs, labelled: ["scores"], names: ["a", "b", "c"], latency: [] } }));
+    const value = { texts: [], outputs, labelled: ["scores"], names: ["a", "b", "c"], latency: [] };
+    sessionStorage.setItem("attendant-answer:mine", JSON.stringify({ task: "predict", at: 0, value }));
     predictView(card, question, answer, new AbortController().signal);
 }"""
 

@@ -46,22 +46,16 @@ class Unscheduled(Worker):
 
     processor_s = 0.0
     lives, is_stopped = True, False
-    now_s = [0.0]
-    waits = 0.0
-
-    @property
-    def waited_s(self):
-        return self.waits * self.now_s[0]
+    waited_s = 0.0
 
 
 @pytest.mark.parametrize(("waits", "hangs"), [(0.95, False), (0.2, True)])
 def test_a_worker_that_waits_for_a_processor_does_not_hang(monkeypatch, waits, hangs):
     worker = Unscheduled(pid=2**22 + 1, started=1, model="m", region="")
-    monkeypatch.setattr(Unscheduled, "waits", waits)
     signs = LifeSigns([worker], ServerPulse())
     signs.is_asked = True
     for _ in range(60):
         signs._pulse.answered_s = time.monotonic()
-        Unscheduled.now_s[0] += signs.tick_s
+        monkeypatch.setattr(Unscheduled, "waited_s", worker.waited_s + waits * signs.tick_s)
         signs.look(signs.tick_s)
     assert signs.hang == hangs
