@@ -3,7 +3,7 @@
 Models of ours send the record of the error as JSON (:func:`attendant.errors.error_from_json`). What Triton itself
 refuses has no record:
 
-    UNAVAILABLE, no available versions               UnreachableError the server is gone, or going: ask another
+    UNAVAILABLE, CANCELLED, no available versions    UnreachableError the server is gone, or going: ask another
     its worker for the model is dead                 UnreachableError likewise
     its certificate, or ours, is refused             UnreachableError with what is wrong with it
     DEADLINE_EXCEEDED                                DeadlineError    the request's own time is over
@@ -74,7 +74,7 @@ def error_from(status: str, message: str, model: str, server: str) -> AttendantE
         return UnreachableError(f"a server that goes on at {server}", text, "send the request again")
     if _DEAD.search(text):
         return UnreachableError(f"a worker of {model!r} that lives at {server}", text, "restart that server")
-    if "UNAVAILABLE" in status or "no available versions" in text or text == _BROKEN:
+    if "UNAVAILABLE" in status or "CANCELLED" in status or "no available versions" in text or text == _BROKEN:
         return UnreachableError(f"a Triton server at {server} that takes requests", text, "ask another, or later")
     if "DEADLINE_EXCEEDED" in status:
         return DeadlineError("an answer in time", text, "allow more time")

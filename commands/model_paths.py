@@ -84,13 +84,13 @@ def prepare_here(cache: Path, paths: Sequence[str], repository: Path | None = No
         _require_model(path)
     if repository is None or not all(_is_artefact(Path(path)) for path in paths):
         _require_writable(cache)
-    folders = [cache / "served" / _key(path) for path in paths]
+    folders = [cache / "served" / _key(explain, path) for path in paths]
     with progress("serve", len(_SHOWN) * len(paths) + 1) as advance:
         try:
             artefacts = [_prepare(path, folder, explain, advance) for path, folder in zip(paths, folders, strict=True)]
         except OutputError as error:  # whose remedy is a flag that `serve` has not
             raise OutputError(error.expected, error.found, _ANOTHER_CACHE) from error
-        out = repository or cache / "served" / _key(*paths) / "repository"
+        out = repository or cache / "served" / _key(explain, *paths) / "repository"
         if repository is None:
             _remove_unless(Path.is_dir, out)
             _remove_strays(out, lambda one: (one / PBTXT_NAME).is_file())
@@ -107,8 +107,10 @@ def _require_writable(cache: Path) -> None:
         raise OutputError(f"a cache to write at {cache}", str(error), _ANOTHER_CACHE) from error
 
 
-def _key(*paths: str) -> str:
+def _key(explain: bool, *paths: str) -> str:
+    # Of another choice, what is served is another: two at once must not exchange it beneath each other.
     places = [str(Path(path).resolve()) if Path(path).exists() else path for path in paths]
+    places += ["--explain"] * explain
     return hashlib.sha256("\n".join(places).encode()).hexdigest()[:16]
 
 

@@ -29,6 +29,7 @@ from export.passes.openvino.normalise_rows import NormaliseRows
 from export.passes.openvino.round_before_moves import RoundBeforeMoves
 from export.passes.openvino.round_score_factors import RoundScoreFactors
 from export.passes.openvino.scale_in_products import ScaleInProducts
+from export.passes.ort.attend_in_cache import AttendInCache
 from export.passes.ort.feed_attention_packed import FeedAttentionPacked
 from export.passes.ort.guard_integer_division import GuardIntegerDivision
 from export.passes.ort.keep_caches_in_integers import KeepCachesInIntegers
@@ -44,7 +45,7 @@ _ATTENTION = (KeepCachesInIntegers(), LowerCachedAttention(), RotateInAttention(
 _PRODUCTS = (LowerSignedActivations(), DivideWhileRounding(), ScaleInProducts(), GuardIntegerDivision())
 LOWERINGS: dict[str, tuple[Rewrite, ...]] = {
     "ort-cpu": (*_ATTENTION, *_PRODUCTS),
-    FORM: (*_ATTENTION, MultiplyInBlocks(), *_PRODUCTS),
+    FORM: (*_ATTENTION, AttendInCache(), MultiplyInBlocks(), *_PRODUCTS),
     "openvino-cpu": (
         RoundScoreFactors(),
         GatherWindows(),

@@ -1,8 +1,12 @@
 """Connections bounded in number and in time: uvicorn itself waits for headers, and for readers, as long as it takes."""
 
 import asyncio
+import fcntl
 import math
 import re
+import sys
+import termios
+from contextlib import suppress
 from typing import Any
 
 import h11
@@ -127,11 +131,23 @@ class BoundedProtocol(H11Protocol):
             self._look = self.loop.call_later(pause_s, self._watch, now_s + pause_s)
 
     def _watch_reading(self, unread: int | None = None) -> None:
-        left = self.transport.get_write_buffer_size()
+        left = unread_bytes(self.transport)
         if unread is not None and left >= unread:
             self.transport.abort()
         else:
             self._unread = self.loop.call_later(UNREAD_S, self._watch_reading, left)
+
+
+def unread_bytes(transport: asyncio.Transport) -> int:
+    """How much of what was written its reader has not taken yet, here and in the kernel.
+
+    The kernel holds megabytes for a reader on the same machine, and takes no more before a third of them is gone.
+    """
+    left = transport.get_write_buffer_size()
+    with suppress(OSError, AttributeError, ValueError):  # of a connection that has just been closed
+        waiting = fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, bytes(4))
+        left += int.from_bytes(waiting, sys.byteorder)
+    return left
 
 
 def most_connections() -> int:

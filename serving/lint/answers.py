@@ -57,7 +57,7 @@ def decoupled_backend(model: Model) -> Iterator[Finding]:
 @rule(
     severity="warning",
     statement="sampled answers are not cached",
-    consequence="the same request gets the same sample again; entries are told apart by 64 bits of hash",
+    consequence="the same request gets the same sample again; entries have 64 bits of hash, and outlive a load",
     source="server, docs/user_guide/response_cache.md",
     remedy="leave response_cache out, or make the model greedy",
 )

@@ -63,6 +63,7 @@ def sent(error):
         ("StatusCode.UNAVAILABLE", "Socket closed", UnreachableError),
         ("StatusCode.INTERNAL", "Internal error from Core", UnreachableError),
         ("StatusCode.INTERNAL", "Internal error", ServerError),
+        ("StatusCode.CANCELLED", "CANCELLED", UnreachableError),
         ("StatusCode.NOT_FOUND", "Request for unknown model: 'lm' has no available versions", UnreachableError),
         ("", "Request for unknown model: 'lm' has no available versions", UnreachableError),
         ("", "Request for unknown model: 'lm' is not found", UnknownNameError),

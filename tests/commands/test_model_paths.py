@@ -57,6 +57,15 @@ def test_a_program_of_others_is_exported_and_verified_once(tmp_path, capfd):
     assert manifest.graph("model").inputs[0].axes == ("batch", 2) and manifest.example["answer"]
 
 
+def test_another_choice_leaves_alone_what_a_server_of_the_first_has(tmp_path, capfd):
+    prepared = [prepare_here(tmp_path / "cache", ["vit-tiny"], explain=explain) for explain in (True, False, True)]
+    first, other, again = (one.repository for one in prepared)
+    assert again == first != other
+    graphs = [{one.name for one in Manifest.read(place / "vit-tiny" / "1").graphs} for place in (first, other)]
+    assert graphs == [{"model", "explained"}, {"model"}]
+    assert "vit-tiny: verified before\n" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("place", ["/proc/cache", "/dev/null/cache", "file"])
 def test_a_cache_that_cannot_be_written_is_refused_before_any_work(tmp_path, monkeypatch, place):
     (tmp_path / "file").touch()

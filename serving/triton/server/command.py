@@ -30,6 +30,9 @@ def command_line(
 ) -> list[str]:
     """Give the program and its arguments.
 
+    There is no response cache, whatever a model's configuration says: its entries are told apart by a model's name and
+    the inputs, so that they would outlive the artefact that gave the answers.
+
     Args:
         settings: what the user chose.
         installation: what is started.
@@ -39,7 +42,6 @@ def command_line(
         models: that are loaded at the start.
         one_by_one: whether they are loaded one after another.
     """
-    cache = [f"--cache-directory={installation.caches}", f"--cache-config=local,size={settings.cache_bytes}"]
     url = f"{settings.otlp.rstrip('/')}/v1/traces"
     traces = ("mode=opentelemetry", f"opentelemetry,url={url}", "rate=1", "level=TIMESTAMPS")
     return [
@@ -58,7 +60,6 @@ def command_line(
             for listener, port in settings.ports.items()
             for argument in (f"--{listener}-address={settings.addresses[listener]}", f"--{listener}-port={port}")
         ),
-        *(cache if settings.cache_bytes else []),
         *([] if installation.gpu else ["--allow-gpu-metrics=false", "--pinned-memory-pool-byte-size=0"]),
         f"--backend-config=python,shm-region-prefix-name={region_prefix(regions)}",
         f"--backend-config=python,shm-default-byte-size={settings.shm_default_bytes}",

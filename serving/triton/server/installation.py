@@ -22,7 +22,6 @@ class Installation:
     Attributes:
         server: the tritonserver program.
         backends: its folder of backends.
-        caches: its folder of response caches.
         stub: the Python backend's stub for our interpreter; None when the backends folder has one.
         libraries: directories that the loader must search first.
         gpu: whether the machine has an NVIDIA driver.
@@ -30,7 +29,6 @@ class Installation:
 
     server: Path
     backends: Path
-    caches: Path
     stub: Path | None
     libraries: tuple[Path, ...]
     gpu: bool
@@ -62,7 +60,6 @@ def find_installation(server: Path | None = None, python_version: tuple[int, int
         return Installation(
             server=_require_path(root / "bin" / "tritonserver"),
             backends=_require_path(root / "backends"),
-            caches=_require_path(root / "caches"),
             stub=stub,
             libraries=(package.parent / "nvidia_pytriton.libs", *([own] if own else [])),
             gpu=NVIDIA_DEVICE.exists(),
@@ -85,7 +82,6 @@ def _system_installation(server: Path) -> Installation:
     return Installation(
         server=server,
         backends=_require_path(root / "backends"),
-        caches=root / "caches",
         stub=None,
         libraries=(),
         gpu=NVIDIA_DEVICE.exists(),

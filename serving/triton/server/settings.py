@@ -26,7 +26,6 @@ class ServerSettings:
         models: the models to load; empty loads all of them.
         shm_default_bytes: the shared memory each model instance starts with; at least 1 MiB.
         shm_growth_bytes: how much is added when a tensor does not fit.
-        cache_bytes: the size of Triton's response cache; 0 starts none.
         verbose: write Triton's verbose log.
         otlp: base URL of a collector, to which every request's spans go by OTLP over HTTP; empty sends none.
         listen: TLS of the gRPC port; REST then answers on this machine alone, as Triton knows no TLS for it.
@@ -42,7 +41,6 @@ class ServerSettings:
     models: tuple[str, ...] = ()
     shm_default_bytes: int = MIB_BYTES
     shm_growth_bytes: int = MIB_BYTES
-    cache_bytes: int = 8 * MIB_BYTES
     verbose: bool = False
     otlp: str = ""
     listen: ListenTls = field(default_factory=ListenTls)
@@ -64,7 +62,6 @@ class ServerSettings:
         _check_at_least("drain_timeout_s", self.drain_timeout_s, 1)
         _check_at_least("shm_default_bytes", self.shm_default_bytes, MIB_BYTES)
         _check_at_least("shm_growth_bytes", self.shm_growth_bytes, 1)
-        _check_at_least("cache_bytes", self.cache_bytes, 0)
 
     @property
     def ports(self) -> dict[str, int]:

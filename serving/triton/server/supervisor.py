@@ -10,8 +10,9 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
-from attendant.errors import AttendantError, ServerError
+from attendant.errors import AttendantError, ConfigError, ServerError
 from attendant.printable import printable
 from clients.triton_client import TritonClient
 from serving.backoff import Backoff
@@ -24,6 +25,9 @@ from serving.triton.server.resource_watch import ResourceBounds, wait_for_excess
 from serving.triton.server.troubles import Troubles
 from serving.triton.server.workers import server_of
 from serving.triton.server.wrong_models import WrongModels
+
+LEAST_WATCH_S = 0.05
+"""Who looked more often would look at every model all the time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +43,13 @@ class Supervision:
     start_timeout_s: float
     watch_s: float = 0.5
     bounds: ResourceBounds = field(default_factory=ResourceBounds)
+
+    def __post_init__(self) -> None:
+        if not self.start_timeout_s > 0:
+            raise ConfigError("start_timeout_s above 0", f"{self.start_timeout_s:g}", "allow some seconds")
+        if self.watch_s and not LEAST_WATCH_S <= self.watch_s < inf:
+            expected = f"watch_s of at least {LEAST_WATCH_S:g}, or 0"
+            raise ConfigError(expected, f"{self.watch_s:g}", "look every half a second, or never")
 
 
 STUCK_QUIET_S, STUCK_PATIENCE_S = 1.0, 8.0

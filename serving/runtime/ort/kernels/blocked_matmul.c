@@ -14,90 +14,17 @@
 
    Legend: x [..., in] float, W [in, out] or, transposed, [out, in], of 4 or 8 bits; s, z [in / block, out], or [out] of
    one block; y [..., out].
-   What is used of ONNX Runtime is named by its place in the table of functions of onnxruntime_c_api.h, which only grows;
-   the places are those of version 17 of the table (ONNX Runtime 1.17), and the runtime says whether it has them.
    Source: Intel, "Intel 64 and IA-32 Architectures Software Developer's Manual", VPDPBUSD. */
 
-#include <immintrin.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#define OPERATOR "BlockedMatMul"
+#include "operator.h"
 
-#define VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
 #define COLUMNS 32
 #define ROWS 8
 #define CHUNKS 16          /* of the columns, for threads to take */
 #define PARALLEL_ROWS 16   /* from so many on, rows are rounded by all threads */
 #define LEAST_SCALE 1e-30f /* rows below it are zeros: the reciprocal must be a number */
 #define MOST_BLOCK 65536   /* 255 · 127 · it still fits 32 bits */
-
-/* ---- ONNX Runtime ------------------------------------------------------------------------------------------------ */
-
-enum { TABLE_VERSION = 17, OPERATOR_VERSION = 16, INVALID_ARGUMENT = 2, NOT_IMPLEMENTED = 9 };
-enum { FLOAT = 1, UINT8 = 2, INT8 = 3, UINT4 = 21, INT4 = 22 };
-typedef void Status, Value, Info, Context, Domain, Options, Shape;
-typedef Status *(*CreateStatus)(int, const char *);
-typedef Status *(*CreateDomain)(const char *, Domain **);
-typedef Status *(*TensorData)(const Value *, void **);
-typedef Status *(*ShapeOf)(const Value *, Shape **);
-typedef Status *(*ElementType)(const Shape *, int *);
-typedef Status *(*CountOf)(const Shape *, size_t *);
-typedef Status *(*Dimensions)(const Shape *, int64_t *, size_t);
-typedef void (*ReleaseShape)(Shape *);
-typedef Status *(*AttributeInt)(const Info *, const char *, int64_t *);
-typedef Status *(*ConstantInput)(const Info *, size_t, int *, const Value **);
-typedef Status *(*GetInput)(const Context *, size_t, const Value **);
-typedef Status *(*GetOutput)(Context *, size_t, const int64_t *, size_t, Value **);
-typedef Status *(*ParallelFor)(const Context *, void (*)(void *, size_t), size_t, size_t, void *);
-
-static void *const *table;
-#define CALL(type, place) ((type)table[place])
-#define CREATE_STATUS CALL(CreateStatus, 0)
-#define CREATE_DOMAIN CALL(CreateDomain, 26)
-#define ADD_OPERATOR CALL(Status *(*)(Domain *, const void *), 27)
-#define ADD_DOMAIN CALL(Status *(*)(Options *, Domain *), 28)
-#define TENSOR_DATA CALL(TensorData, 51)
-#define ELEMENT_TYPE CALL(ElementType, 60)
-#define COUNT_OF CALL(CountOf, 61)
-#define DIMENSIONS CALL(Dimensions, 62)
-#define SHAPE_OF CALL(ShapeOf, 65)
-#define ATTRIBUTE_INT CALL(AttributeInt, 86)
-#define GET_INPUT CALL(GetInput, 90)
-#define GET_OUTPUT CALL(GetOutput, 91)
-#define RELEASE_SHAPE CALL(ReleaseShape, 99)
-#define CONSTANT_INPUT CALL(ConstantInput, 249)
-#define PARALLEL_FOR CALL(ParallelFor, 274)
-
-#define TRY(call)                                                                                                      \
-    do {                                                                                                               \
-        Status *failed_ = (call);                                                                                      \
-        if (failed_) return failed_;                                                                                   \
-    } while (0)
-#define REQUIRE(condition, message)                                                                                    \
-    do {                                                                                                               \
-        if (!(condition)) return CREATE_STATUS(INVALID_ARGUMENT, "BlockedMatMul: " message);                           \
-    } while (0)
-
-#define MOST_DIMENSIONS 8
-typedef struct {
-    void *data;
-    int type;
-    size_t count;
-    int64_t sizes[MOST_DIMENSIONS];
-} Tensor;
-
-static Status *read_tensor(const Value *value, Tensor *tensor) {
-    Shape *shape;
-    TRY(SHAPE_OF(value, &shape));
-    Status *failed = ELEMENT_TYPE(shape, &tensor->type);
-    if (!failed) failed = COUNT_OF(shape, &tensor->count);
-    if (!failed && tensor->count <= MOST_DIMENSIONS) failed = DIMENSIONS(shape, tensor->sizes, tensor->count);
-    RELEASE_SHAPE(shape);
-    if (failed) return failed;
-    REQUIRE(tensor->count <= MOST_DIMENSIONS, "at most 8 dimensions");
-    return TENSOR_DATA(value, &tensor->data);
-}
 
 /* ---- the weights -------------------------------------------------------------------------------------------------- */
 
@@ -245,7 +172,7 @@ static inline int32_t four(const int8_t *q) {
 }
 
 /* `rows` and `bits` are constants wherever this is inlined, so that all sums stay in registers. */
-VNNI static inline __attribute__((always_inline)) void multiply(
+VNNI INLINE void multiply(
     const Work *w, int64_t tile, int64_t row, const int rows, const int bits) {
     const Kernel *k = w->kernel;
     const int step = bits == 4 ? 8 : 4;
@@ -352,27 +279,6 @@ static Status *compute(void *kernel, Context *context) {
 
 /* ---- the operator ------------------------------------------------------------------------------------------------- */
 
-typedef struct Operator Operator;
-struct Operator { /* OrtCustomOp of onnxruntime_c_api.h, up to version 16 */
-    uint32_t version;
-    void *create;
-    const char *(*name)(const Operator *);
-    const char *(*provider)(const Operator *);
-    int (*input_type)(const Operator *, size_t);
-    size_t (*input_count)(const Operator *);
-    int (*output_type)(const Operator *, size_t);
-    size_t (*output_count)(const Operator *);
-    void *compute;
-    void (*destroy)(void *);
-    int (*input_is_optional)(const Operator *, size_t);
-    int (*output_is_optional)(const Operator *, size_t);
-    int (*input_memory)(const Operator *, size_t);
-    void *variadic[4];
-    Status *(*create_checked)(const Operator *, const void *, const Info *, void **);
-    Status *(*compute_checked)(void *, Context *);
-    void *newer[8];
-};
-
 static Status *create_checked(const Operator *operator, const void *api, const Info *info, void **kernel) {
     (void)operator, (void)api;
     Kernel *k = calloc(1, sizeof(Kernel));
@@ -383,9 +289,7 @@ static Status *create_checked(const Operator *operator, const void *api, const I
     return failed;
 }
 
-#define ANSWER(name, type, value, ...)                                                                                 \
-    static type name(const Operator *operator, ##__VA_ARGS__) { return (void)operator, (value); }
-ANSWER(name, const char *, "BlockedMatMul")
+ANSWER(name, const char *, OPERATOR)
 ANSWER(provider, const char *, NULL)
 ANSWER(input_type, int, index == 0 || index == 2 ? FLOAT : 0, size_t index) /* 0: any */
 ANSWER(input_count, size_t, 4)
@@ -394,7 +298,7 @@ ANSWER(output_count, size_t, 1)
 ANSWER(input_is_optional, int, index == 3, size_t index)
 ANSWER(first_kind, int, ((void)index, 0), size_t index)
 
-static const Operator blocked_matmul = {
+const Operator blocked_matmul = {
     .version = OPERATOR_VERSION,
     .name = name,
     .provider = provider,
@@ -409,26 +313,3 @@ static const Operator blocked_matmul = {
     .create_checked = create_checked,
     .compute_checked = compute,
 };
-
-typedef struct {
-    const void *(*table)(uint32_t version);
-    const char *(*version)(void);
-} Base;
-
-/* What ONNX Runtime calls once a session that registers the library. The domain is made once and never released: sessions
-   refer to it for as long as the process lives. */
-__attribute__((visibility("default"))) Status *RegisterCustomOps(Options *options, const Base *base) {
-    static Domain *domain;
-    table = base->table(TABLE_VERSION);
-    if (!table) {
-        table = base->table(1); /* whose first function makes errors, as in any */
-        return CREATE_STATUS(NOT_IMPLEMENTED, "BlockedMatMul needs ONNX Runtime 1.17 or newer");
-    }
-    if (!domain) {
-        Domain *made;
-        TRY(CREATE_DOMAIN("attendant", &made));
-        TRY(ADD_OPERATOR(made, &blocked_matmul));
-        domain = made;
-    }
-    return ADD_DOMAIN(options, domain);
-}

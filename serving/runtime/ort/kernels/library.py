@@ -1,6 +1,6 @@
 """Attendant's own operators for ONNX Runtime, compiled on the machine that runs them, once.
 
-    blocked_matmul.c ── the machine's C compiler ──► ~/.cache/attendant/kernels/<hash>.so
+    *.c ── the machine's C compiler ──► ~/.cache/attendant/kernels/<hash>.so
 
 They are for processors with AVX-512 and VNNI (Intel since Ice Lake, AMD since Zen 4). On another, or where there is no
 compiler, graphs run in the form that needs none: ONNX Runtime's own operators, which are slower and as right.
@@ -22,8 +22,8 @@ FORM = "attendant-cpu"
 """The form of a graph that needs them (:attr:`attendant.manifest.Lowered.target`)."""
 INSTRUCTIONS = frozenset({"avx512f", "avx512bw", "avx512vl", "avx512_vnni"})
 COMPILERS = ("cc", "gcc", "clang")
-_SOURCE = Path(__file__).with_name("blocked_matmul.c")
-_FLAGS = ("-O3", "-std=c11", "-shared", "-fPIC", "-fvisibility=hidden")
+_SOURCES = Path(__file__).parent
+_FLAGS = ("-O3", "-std=c11", "-shared", "-fPIC", "-fvisibility=hidden", "-lm")
 _LONGEST_S = 60
 _LOG = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ def kernels() -> Path | None:
     if not has_instructions(INSTRUCTIONS):
         return None
     try:
-        library = _compile(_SOURCE, cache_folder())
+        library = _compile(_SOURCES, cache_folder())
         ctypes.CDLL(str(library))  # a file system may allow no programs
     except (OSError, subprocess.SubprocessError) as error:
         _LOG.warning("no kernels of our own, products in 4 and 8 bits are slower: %s", error)
@@ -57,16 +57,17 @@ def cache_folder() -> Path:
     return folder
 
 
-def _compile(source: Path, folder: Path) -> Path:
+def _compile(sources: Path, folder: Path) -> Path:
     compiler = next((path for name in COMPILERS if (path := shutil.which(name))), None)
     if compiler is None:
         raise FileNotFoundError(f"no C compiler ({', '.join(COMPILERS)}) to make them with")
-    said = "\0".join((compiler, *_FLAGS)).encode()
-    library = folder / f"{source.stem}-{hashlib.sha256(said + source.read_bytes()).hexdigest()[:16]}.so"
+    files = sorted(sources.glob("*.[ch]"))
+    said = b"\0".join((compiler.encode(), *map(str.encode, _FLAGS), *(file.read_bytes() for file in files)))
+    library = folder / f"{hashlib.sha256(said).hexdigest()[:16]}.so"
     if not library.exists():
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             made = Path(scratch) / library.name
-            words = [compiler, *_FLAGS, "-o", str(made), str(source)]
+            words = [compiler, "-o", str(made), *(str(file) for file in files if file.suffix == ".c"), *_FLAGS]
             subprocess.run(words, check=True, capture_output=True, timeout=_LONGEST_S)
             made.replace(library)
     return library

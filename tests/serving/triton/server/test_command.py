@@ -12,7 +12,6 @@ from serving.triton.server.settings import ServerSettings
 WHEEL = Installation(
     server=Path("/wheel/bin/tritonserver"),
     backends=Path("/wheel/backends"),
-    caches=Path("/wheel/caches"),
     stub=Path("/wheel/stubs/3.11/stub"),
     libraries=(),
     gpu=False,
@@ -34,8 +33,6 @@ GOLDEN = [
     "--grpc-port=8001",
     "--metrics-address=127.0.0.1",
     "--metrics-port=8002",
-    "--cache-directory=/wheel/caches",
-    "--cache-config=local,size=8388608",
     "--allow-gpu-metrics=false",
     "--pinned-memory-pool-byte-size=0",
     "--backend-config=python,shm-region-prefix-name=attendant_4_7_cafe_",
@@ -69,10 +66,6 @@ def test_a_gpu_changes_the_gpu_flags_and_nothing_else():
 def test_rest_listens_where_it_is_given_a_port():
     rest = _command(replace(SETTINGS, http_port=8000))
     assert "--allow-http=false" not in rest and {"--http-address=127.0.0.1", "--http-port=8000"} <= set(rest)
-
-
-def test_no_cache_is_started_when_its_size_is_zero():
-    assert not [flag for flag in _command(replace(SETTINGS, cache_bytes=0)) if "cache" in flag]
 
 
 def test_a_verbose_server_says_so_last():

@@ -33,7 +33,6 @@ def test_a_server_on_one_address_is_asked_there():
         ({"drain_timeout_s": 0}, "drain_timeout_s of at least 1"),
         ({"shm_default_bytes": 1000}, "shm_default_bytes of at least 1048576"),
         ({"shm_growth_bytes": 0}, "shm_growth_bytes of at least 1"),
-        ({"cache_bytes": -1}, "cache_bytes of at least 0"),
         ({"models": ("a", "*")}, "names of models"),
     ],
 )

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import errno
+import math
 import os
 import signal
 import threading
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton
 
-from attendant.errors import ServerError
+from attendant.errors import ConfigError, ServerError
 from serving.triton.server import process
 from serving.triton.server.process import TritonServer
 from serving.triton.server.resource_watch import ResourceBounds
@@ -50,6 +51,14 @@ def supervised(settings, scenario, watch_s=0.2, bounds=ResourceBounds(), start_t
             one.result()
 
     asyncio.run(both())
+
+
+@pytest.mark.parametrize("choice", [{"watch_s": math.nan}, {"watch_s": -1.0}, {"watch_s": 1e-4}, {"watch_s": math.inf}])
+def test_a_watch_that_never_looks_or_does_nothing_else_is_refused(choice):
+    with pytest.raises(ConfigError, match="watch_s of at least 0.05, or 0"):
+        Supervision(start_timeout_s=1.0, **choice)
+    with pytest.raises(ConfigError, match="start_timeout_s above 0"):
+        Supervision(start_timeout_s=math.nan)
 
 
 def doubles(client):

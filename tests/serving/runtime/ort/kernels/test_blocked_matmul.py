@@ -1,11 +1,11 @@
 """The operator beside float64: every type, shape and block; and what it makes of numbers and graphs that are none."""
 
 import numpy as np
-import onnxruntime as ort
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, numpy_helper
 
 from serving.runtime.ort.kernels.library import kernels
+from tests.serving.runtime.ort.kernels.operators import session_of
 
 pytestmark = pytest.mark.skipif(kernels() is None, reason="needs AVX-512 with VNNI, and a C compiler")
 RANGES = {"INT4": (-8, 8), "UINT4": (0, 16), "INT8": (-128, 128), "UINT8": (0, 256)}
@@ -23,18 +23,8 @@ def tensor(name, kind, numbers):
 def session(weight, *others, threads=1, **attributes):
     """The operator over a weight, with its scales and zero points."""
     out = weight.dims[0 if attributes.get("transposed") else -1]
-    node = helper.make_node("BlockedMatMul", ["x", weight.name, *(one.name for one in others)], ["y"], **attributes)
-    node.domain = "attendant"
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "steps", "wide"])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", "steps", out])
-    graph = helper.make_graph([node], "g", [x], [y], [weight, *others])
-    domains = [helper.make_opsetid("", 24), helper.make_opsetid("attendant", 1)]
-    model = helper.make_model(graph, opset_imports=domains, ir_version=11)
-    options = ort.SessionOptions()
-    options.register_custom_ops_library(str(kernels()))
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 4
-    return ort.InferenceSession(model.SerializeToString(), options)
+    x, y = ((TensorProto.FLOAT, ["batch", "steps", wide]) for wide in ("wide", out))
+    return session_of("BlockedMatMul", {"x": x}, {"y": y}, [weight, *others], threads, **attributes)
 
 
 def answered(loaded, x):

@@ -39,7 +39,7 @@ def test_they_are_compiled_once_and_nothing_is_left_over(nothing_compiled, monke
         (lambda patch: patch.setenv("PATH", "/nowhere"), "no C compiler"),
         (lambda patch: patch.setattr(library, "_FLAGS", ("--no-such-flag",)), "returned non-zero"),
         (lambda patch: patch.setattr(library, "_LONGEST_S", 0.001), "timed out"),
-        (lambda patch: patch.setattr(library, "_compile", lambda source, folder: Path("/etc/passwd")), "invalid ELF"),
+        (lambda patch: patch.setattr(library, "_compile", lambda sources, folder: Path("/etc/passwd")), "invalid ELF"),
         (lambda patch: patch.setattr(library, "cache_folder", full), "disk"),
     ],
 )

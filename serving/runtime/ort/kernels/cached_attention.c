@@ -1,0 +1,386 @@
+/* Two operators of ONNX Runtime: attention of new positions over a cache of keys and values, which is updated in place.
+
+       attendant.CachedAttention(qkv, K, V, n[, cos, sin])               over float32
+       attendant.CachedAttentionInt8(qkv, K, V, n, s_K, s_V[, cos, sin]) over integers, round(k / s_K) and round(v / s_V)
+
+   {heads, groups, scale}: a row's new keys and values are turned, rounded where the cache is of integers, and written to
+   the positions n − T + 1 … n; position p then sees 0 … p:
+
+       y_p = Σ_{j ≤ p} e^(a_j − m) v_j / Σ_{j ≤ p} e^(a_j − m),   a_j = scale · q_p · k_j,   m = max_j a_j
+
+   in blocks of keys, with what was summed so far scaled anew where a block's maximum is larger. Over integers, queries are
+   rounded to 16 bits, so that products of them with keys are exact sums of integers; values are multiplied in float32.
+   Each position of each row is computed by itself: nothing of it depends on the others of its batch, to the last bit.
+
+   Legend: B rows, T new positions, H heads, G groups of them with keys of their own, M capacity, D head size; qkv [B, T,
+   (H + 2G) · D]; K, V [B, G, M, D]; n [B]; cos, sin [positions, turned / 2]; y [B, T, H · D].
+   Source: M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax", 2018, algorithm 3; rotation as in
+   ONNX Runtime's docs/ContribOperators.md, com.microsoft.GroupQueryAttention, not interleaved. */
+
+#define OPERATOR "CachedAttention"
+#include "operator.h"
+
+#include <math.h>
+
+#define BLOCK 256     /* keys, whose scores lie in the nearest cache */
+#define TOGETHER 4      /* heads that share a value's conversion */
+#define MOST_HEADS 64   /* of a group */
+#define MOST_SIZE 512   /* of a head: 2¹⁵ · 2⁷ · 512 fits 32 bits */
+#define POSITIONS 8     /* of a row that a thread takes at once */
+
+typedef struct {
+    int64_t heads, groups, turns;
+    float scale;
+    int of_integers;
+} Kernel;
+
+typedef struct {
+    const Kernel *kernel;
+    int64_t rows, steps, capacity, size, turned, parts;
+    const float *qkv, *cos, *sin;
+    const int32_t *newest;
+    void *keys, *values;
+    float key_step, value_step;
+    float *y;
+} Work;
+
+/* ---- sums ---------------------------------------------------------------------------------------------------------- */
+
+/* e^x of numbers that are not above zero, to two units in the last place. */
+VNNI INLINE __m512 exponential(__m512 x) {
+    const __m512 most_below = _mm512_set1_ps(-104.0f); /* what is smaller is 0 */
+    x = _mm512_max_ps(most_below, x); /* of none and a number, the second: none */
+    __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), 0);
+    __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
+    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r);
+    __m512 y = _mm512_set1_ps(1.0f / 5040);
+    const float taylor[] = {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f};
+    for (int i = 0; i < 7; ++i) y = _mm512_fmadd_ps(y, r, _mm512_set1_ps(taylor[i]));
+    return _mm512_scalef_ps(y, n);
+}
+
+/* Sixteen sums, each of the numbers of one vector, in order: of floats or of integers. */
+#define SUM_SIXTEEN(name, vector, add, low32, high32, low64, high64, shuffle)                                          \
+    VNNI INLINE vector name(const vector v[16]) {                                                                      \
+        vector pairs[8], fours[4];                                                                                     \
+        for (int i = 0; i < 8; ++i) pairs[i] = add(low32(v[2 * i], v[2 * i + 1]), high32(v[2 * i], v[2 * i + 1]));     \
+        for (int i = 0; i < 4; ++i)                                                                                    \
+            fours[i] = add(low64(pairs[2 * i], pairs[2 * i + 1]), high64(pairs[2 * i], pairs[2 * i + 1]));             \
+        vector left = add(shuffle(fours[0], fours[1], 0x88), shuffle(fours[0], fours[1], 0xDD));                       \
+        vector right = add(shuffle(fours[2], fours[3], 0x88), shuffle(fours[2], fours[3], 0xDD));                      \
+        return add(shuffle(left, right, 0x88), shuffle(left, right, 0xDD));                                            \
+    }
+#define LOW64_PS(a, b) _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
+#define HIGH64_PS(a, b) _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
+SUM_SIXTEEN(sum_floats, __m512, _mm512_add_ps, _mm512_unpacklo_ps, _mm512_unpackhi_ps, LOW64_PS, HIGH64_PS,
+            _mm512_shuffle_f32x4)
+SUM_SIXTEEN(sum_integers, __m512i, _mm512_add_epi32, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32,
+            _mm512_unpacklo_epi64, _mm512_unpackhi_epi64, _mm512_shuffle_i32x4)
+
+/* Of `count` keys in a row, the products with one query, times a factor; behind the last, up to sixteen of no meaning. */
+VNNI INLINE void score(const void *keys, int count, const void *query, int64_t size, float factor, float *scores,
+                       const int of_integers) {
+    for (int j = 0; j < count; j += 16) {
+        __m512 found;
+        if (of_integers) {
+            __m512i sums[16];
+            for (int i = 0; i < 16; ++i) {
+                const int8_t *key = (const int8_t *)keys + (j + i < count ? j + i : count - 1) * size;
+                sums[i] = _mm512_setzero_si512();
+                for (int64_t d = 0; d < size; d += 32) {
+                    __m512i part = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(key + d)));
+                    sums[i] = _mm512_dpwssd_epi32(sums[i], part, _mm512_loadu_si512((const int16_t *)query + d));
+                }
+            }
+            found = _mm512_cvtepi32_ps(sum_integers(sums));
+        } else {
+            __m512 sums[16];
+            for (int i = 0; i < 16; ++i) {
+                const float *key = (const float *)keys + (j + i < count ? j + i : count - 1) * size;
+                sums[i] = _mm512_setzero_ps();
+                for (int64_t d = 0; d < size; d += 16)
+                    sums[i] = _mm512_fmadd_ps(_mm512_loadu_ps(key + d), _mm512_loadu_ps((const float *)query + d), sums[i]);
+            }
+            found = sum_floats(sums);
+        }
+        _mm512_storeu_ps(scores + j, _mm512_mul_ps(found, _mm512_set1_ps(factor)));
+    }
+}
+
+/* Scores of a block become weights, relative to the largest score so far; what was summed before is to be scaled so. */
+VNNI INLINE float weigh(float *scores, int count, float *largest, float *total) {
+    __m512 most = _mm512_set1_ps(-INFINITY), sum = _mm512_setzero_ps();
+    for (int j = 0; j < count; j += 16) {
+        __mmask16 there = count - j >= 16 ? 0xFFFF : (__mmask16)((1u << (count - j)) - 1);
+        most = _mm512_mask_max_ps(most, there, most, _mm512_loadu_ps(scores + j));
+    }
+    float before = *largest, found = _mm512_reduce_max_ps(most);
+    *largest = found > before ? found : before;
+    for (int j = 0; j < count; j += 16) {
+        __mmask16 there = count - j >= 16 ? 0xFFFF : (__mmask16)((1u << (count - j)) - 1);
+        __m512 weights = exponential(_mm512_sub_ps(_mm512_loadu_ps(scores + j), _mm512_set1_ps(*largest)));
+        weights = _mm512_maskz_mov_ps(there, weights);
+        sum = _mm512_add_ps(sum, weights);
+        _mm512_storeu_ps(scores + j, weights);
+    }
+    float scaled = before == -INFINITY ? 0.0f : expf(before - *largest);
+    *total = *total * scaled + _mm512_reduce_add_ps(sum);
+    return scaled;
+}
+
+/* Add weighted values of a block to the sums of some heads, for 16 · width numbers of a head. */
+VNNI INLINE void add_values(const void *values, int count, int64_t size, const float *weights, const float *scaled,
+                            float *sums, const int heads, const int width, const int of_integers) {
+    __m512 y[TOGETHER][4];
+    for (int h = 0; h < heads; ++h)
+        for (int i = 0; i < width; ++i)
+            y[h][i] = _mm512_mul_ps(_mm512_loadu_ps(sums + h * size + i * 16), _mm512_set1_ps(scaled[h]));
+    for (int j = 0; j < count; ++j) {
+        __m512 v[4];
+        for (int i = 0; i < width; ++i)
+            v[i] = of_integers
+                       ? _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(
+                             _mm_loadu_si128((const __m128i *)((const int8_t *)values + j * size + i * 16))))
+                       : _mm512_loadu_ps((const float *)values + j * size + i * 16);
+        for (int h = 0; h < heads; ++h) {
+            __m512 weight = _mm512_set1_ps(weights[h * BLOCK + j]);
+            for (int i = 0; i < width; ++i) y[h][i] = _mm512_fmadd_ps(weight, v[i], y[h][i]);
+        }
+    }
+    for (int h = 0; h < heads; ++h)
+        for (int i = 0; i < width; ++i) _mm512_storeu_ps(sums + h * size + i * 16, y[h][i]);
+}
+
+#define ADD(heads, width)                                                                                              \
+    add_values((const char *)values + d * bytes, count, size, weights, scaled, sums + d, heads, width, of_integers)
+#define ADD_OF(width)                                                                                                  \
+    switch (heads) {                                                                                                   \
+        case 1: ADD(1, width); break;                                                                                  \
+        case 2: ADD(2, width); break;                                                                                  \
+        case 3: ADD(3, width); break;                                                                                  \
+        default: ADD(4, width);                                                                                        \
+    }
+VNNI INLINE void add_heads(const void *values, int count, int64_t size, const float *weights, const float *scaled,
+                           float *sums, int heads, const int of_integers) {
+    const int64_t bytes = of_integers ? 1 : 4;
+    int64_t d = 0;
+    for (; d + 64 <= size; d += 64) { ADD_OF(4) }
+    for (; d < size; d += 16) { ADD_OF(1) }
+}
+
+/* ---- positions ------------------------------------------------------------------------------------------------------ */
+
+VNNI static void turn(const Work *w, const float *x, int64_t position, float *y) {
+    const int64_t half = w->turned / 2;
+    const float *cos = w->cos + position * half, *sin = w->sin + position * half;
+    for (int64_t i = 0; i < half; ++i) {
+        y[i] = x[i] * cos[i] - x[half + i] * sin[i];
+        y[half + i] = x[half + i] * cos[i] + x[i] * sin[i];
+    }
+    memcpy(y + w->turned, x + w->turned, (size_t)(w->size - w->turned) * sizeof(float));
+}
+
+static void keep(const Work *w, const float *x, float step, void *to) {
+    if (!w->kernel->of_integers) memcpy(to, x, (size_t)w->size * sizeof(float));
+    else
+        for (int64_t i = 0; i < w->size; ++i) {
+            float level = nearbyintf(x[i] / step);
+            ((int8_t *)to)[i] = (int8_t)(level > 127 ? 127 : level < -128 ? -128 : level == level ? level : 0);
+        }
+}
+
+VNNI static void write_new(void *work, size_t row_and_group) {
+    const Work *w = work;
+    const Kernel *k = w->kernel;
+    const int64_t row = (int64_t)row_and_group / k->groups, group = (int64_t)row_and_group % k->groups;
+    const int64_t bytes = k->of_integers ? 1 : 4;
+    const int64_t first = w->newest[row] + 1 - w->steps;
+    float turned[MOST_SIZE];
+    for (int64_t t = 0; t < w->steps; ++t) {
+        const float *x = w->qkv + ((row * w->steps + t) * (k->heads + 2 * k->groups) + k->heads + group) * w->size;
+        int64_t place = (((row * k->groups + group) * w->capacity) + first + t) * w->size * bytes;
+        turn(w, x, first + t, turned);
+        keep(w, turned, w->key_step, (char *)w->keys + place);
+        keep(w, x + k->groups * w->size, w->value_step, (char *)w->values + place);
+    }
+}
+
+/* A query in 16 bits, and what one of its steps is. */
+VNNI static float round_query(const float *x, int64_t size, int16_t *to) {
+    __m512 most = _mm512_setzero_ps();
+    for (int64_t i = 0; i < size; i += 16) most = _mm512_max_ps(most, _mm512_abs_ps(_mm512_loadu_ps(x + i)));
+    float largest = _mm512_reduce_max_ps(most), inverse = largest > 1e-30f ? 32767.0f / largest : 0.0f;
+    for (int64_t i = 0; i < size; i += 16) {
+        __m512i levels = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + i), _mm512_set1_ps(inverse)));
+        _mm256_storeu_si256((__m256i *)(to + i), _mm512_cvtsepi32_epi16(levels));
+    }
+    for (int64_t i = 0; i < size; ++i)
+        if (!isfinite(x[i])) return NAN;
+    return inverse ? largest / 32767.0f : 0.0f;
+}
+
+VNNI INLINE void attend_position(const Work *w, int64_t row, int64_t group, int64_t t, const int of_integers) {
+    const Kernel *k = w->kernel;
+    const int64_t heads = k->heads / k->groups, size = w->size, bytes = of_integers ? 1 : 4;
+    const int64_t position = w->newest[row] + 1 - w->steps + t, length = position + 1;
+    const int64_t place = (row * k->groups + group) * w->capacity * size * bytes;
+    const float *x = w->qkv + ((row * w->steps + t) * (k->heads + 2 * k->groups) + group * heads) * size;
+    float *y = w->y + ((row * w->steps + t) * k->heads + group * heads) * size;
+    for (int64_t from = 0; from < heads; from += TOGETHER) {
+        const int some = heads - from < TOGETHER ? (int)(heads - from) : TOGETHER;
+        float queries[TOGETHER][MOST_SIZE], weights[TOGETHER * BLOCK], scaled[TOGETHER];
+        float factors[TOGETHER], largest[TOGETHER], totals[TOGETHER];
+        int16_t rounded[TOGETHER][MOST_SIZE];
+        float *sums = y + from * size;
+        for (int h = 0; h < some; ++h) {
+            turn(w, x + (from + h) * size, position, queries[h]);
+            factors[h] = k->scale;
+            if (of_integers) factors[h] *= round_query(queries[h], size, rounded[h]) * w->key_step;
+            largest[h] = -INFINITY;
+            totals[h] = 0;
+            memset(sums + h * size, 0, (size_t)size * sizeof(float));
+        }
+        for (int64_t first = 0; first < length; first += BLOCK) {
+            const int count = length - first < BLOCK ? (int)(length - first) : BLOCK;
+            const int64_t block = place + first * size * bytes;
+            for (int h = 0; h < some; ++h) {
+                const void *query = of_integers ? (const void *)rounded[h] : (const void *)queries[h];
+                score((char *)w->keys + block, count, query, size, factors[h], weights + h * BLOCK, of_integers);
+                scaled[h] = weigh(weights + h * BLOCK, count, &largest[h], &totals[h]);
+            }
+            add_heads((char *)w->values + block, count, size, weights, scaled, sums, some, of_integers);
+        }
+        for (int h = 0; h < some; ++h) {
+            const float whole = (of_integers ? w->value_step : 1.0f) / totals[h];
+            for (int64_t i = 0; i < size; ++i) sums[h * size + i] *= whole;
+        }
+    }
+}
+
+VNNI static void attend(void *work, size_t task) {
+    const Work *w = work;
+    const int64_t part = (int64_t)task % w->parts, group = (int64_t)task / w->parts % w->kernel->groups;
+    const int64_t row = (int64_t)task / w->parts / w->kernel->groups;
+    if (w->parts == 1) write_new(work, task); /* nobody else reads them */
+    for (int64_t t = part * POSITIONS; t < w->steps && t < (part + 1) * POSITIONS; ++t)
+        if (w->kernel->of_integers) attend_position(w, row, group, t, 1);
+        else attend_position(w, row, group, t, 0);
+}
+
+/* ---- the operators -------------------------------------------------------------------------------------------------- */
+
+static Status *output_over(Context *context, size_t index, const Tensor *cache, size_t bytes, void **place) {
+    Value *output;
+    TRY(GET_OUTPUT(context, index, cache->sizes, cache->count, &output));
+    TRY(TENSOR_DATA(output, place));
+    if (*place != cache->data) { /* not bound to the same memory: its contents are wanted all the same */
+        for (size_t i = 0; i < cache->count; ++i) bytes *= (size_t)cache->sizes[i];
+        memcpy(*place, cache->data, bytes);
+    }
+    return NULL;
+}
+
+static Status *compute(void *kernel, Context *context) {
+    const Kernel *k = kernel;
+    const size_t steps_at = 4, turns_at = k->of_integers ? 6 : 4, bytes = k->of_integers ? 1 : 4;
+    const Value *input;
+    Value *output;
+    Tensor qkv, keys, values, newest, cos = {0}, sin = {0}, key_step, value_step;
+#define READ(index, tensor)                                                                                            \
+    TRY(GET_INPUT(context, index, &input));                                                                            \
+    TRY(read_tensor(input, tensor))
+    READ(0, &qkv);
+    READ(1, &keys);
+    READ(2, &values);
+    READ(3, &newest);
+    Work w = {.kernel = k, .qkv = qkv.data, .newest = newest.data, .key_step = 1, .value_step = 1};
+    REQUIRE(qkv.count == 3 && keys.count == 4 && values.count == 4, "queries of three dimensions over caches of four");
+    REQUIRE(!memcmp(keys.sizes, values.sizes, 4 * sizeof *keys.sizes), "caches of the same shape");
+    w.rows = qkv.sizes[0], w.steps = qkv.sizes[1], w.capacity = keys.sizes[2], w.size = keys.sizes[3];
+    REQUIRE(keys.sizes[0] == w.rows && keys.sizes[1] == k->groups, "caches for all rows and groups");
+    REQUIRE(w.size > 0 && w.size <= MOST_SIZE && w.size % (k->of_integers ? 32 : 16) == 0,
+            "heads of 16 to 512 numbers, by sixteens, over integers by 32");
+    REQUIRE(qkv.sizes[2] == (k->heads + 2 * k->groups) * w.size, "queries, keys and values beside each other");
+    REQUIRE(newest.count == 1 && newest.sizes[0] == w.rows, "a newest position a row");
+    if (k->of_integers) {
+        READ(steps_at, &key_step);
+        READ(steps_at + 1, &value_step);
+        w.key_step = *(float *)key_step.data, w.value_step = *(float *)value_step.data;
+    }
+    if (k->turns) {
+        READ(turns_at, &cos);
+        READ(turns_at + 1, &sin);
+        REQUIRE(cos.count == 2 && sin.count == 2 && !memcmp(cos.sizes, sin.sizes, 2 * sizeof *cos.sizes), "two tables");
+        w.cos = cos.data, w.sin = sin.data, w.turned = 2 * cos.sizes[1];
+        REQUIRE(w.turned <= w.size, "no more turned numbers than a head has");
+    }
+    for (int64_t row = 0; row < w.rows; ++row) {
+        int64_t last = w.newest[row];
+        REQUIRE(last + 1 >= w.steps && last < w.capacity, "new positions within the cache");
+        REQUIRE(!k->turns || last < cos.sizes[0], "new positions within the tables");
+    }
+    int64_t shape[3] = {w.rows, w.steps, k->heads * w.size};
+    TRY(GET_OUTPUT(context, 0, shape, 3, &output));
+    TRY(TENSOR_DATA(output, (void **)&w.y));
+    TRY(output_over(context, 1, &keys, bytes, &w.keys));
+    TRY(output_over(context, 2, &values, bytes, &w.values));
+    if (!w.rows || !w.steps) return NULL;
+    w.parts = (w.steps + POSITIONS - 1) / POSITIONS;
+    if (w.parts > 1) TRY(PARALLEL_FOR(context, write_new, (size_t)(w.rows * k->groups), 0, &w));
+    return PARALLEL_FOR(context, attend, (size_t)(w.rows * k->groups * w.parts), 0, &w);
+}
+
+static Status *create_for(const Info *info, void **kernel, int of_integers) {
+    Kernel k = {.of_integers = of_integers};
+    TRY(ATTRIBUTE_INT(info, "heads", &k.heads));
+    TRY(ATTRIBUTE_INT(info, "groups", &k.groups));
+    TRY(ATTRIBUTE_INT(info, "turns", &k.turns));
+    TRY(ATTRIBUTE_FLOAT(info, "scale", &k.scale));
+    REQUIRE(k.groups > 0 && k.heads > 0 && k.heads % k.groups == 0, "heads that are whole groups");
+    REQUIRE(k.heads / k.groups <= MOST_HEADS, "at most 64 heads a group");
+    Kernel *made = malloc(sizeof k);
+    REQUIRE(made, "memory");
+    *made = k;
+    *kernel = made;
+    return NULL;
+}
+
+static Status *create_of_floats(const Operator *operator, const void *api, const Info *info, void **kernel) {
+    return (void)operator, (void)api, create_for(info, kernel, 0);
+}
+static Status *create_of_integers(const Operator *operator, const void *api, const Info *info, void **kernel) {
+    return (void)operator, (void)api, create_for(info, kernel, 1);
+}
+
+ANSWER(name_of_floats, const char *, OPERATOR)
+ANSWER(name_of_integers, const char *, OPERATOR "Int8")
+ANSWER(provider, const char *, NULL)
+ANSWER(input_of_floats, int, index == 3 ? INT32 : FLOAT, size_t index)
+ANSWER(input_of_integers, int, index == 1 || index == 2 ? INT8 : index == 3 ? INT32 : FLOAT, size_t index)
+ANSWER(inputs_of_floats, size_t, 6)
+ANSWER(inputs_of_integers, size_t, 8)
+ANSWER(output_of_floats, int, ((void)index, FLOAT), size_t index)
+ANSWER(output_of_integers, int, index ? INT8 : FLOAT, size_t index)
+ANSWER(output_count, size_t, 3)
+ANSWER(optional_of_floats, int, index >= 4, size_t index)
+ANSWER(optional_of_integers, int, index >= 6, size_t index)
+ANSWER(first_kind, int, ((void)index, 0), size_t index)
+
+#define ATTENTION(operator, kind)                                                                                      \
+    const Operator operator= {                                                                                         \
+        .version = OPERATOR_VERSION,                                                                                   \
+        .name = name_of_##kind,                                                                                        \
+        .provider = provider,                                                                                          \
+        .input_type = input_of_##kind,                                                                                 \
+        .input_count = inputs_of_##kind,                                                                               \
+        .output_type = output_of_##kind,                                                                               \
+        .output_count = output_count,                                                                                  \
+        .destroy = free,                                                                                               \
+        .input_is_optional = optional_of_##kind,                                                                       \
+        .output_is_optional = first_kind,                                                                              \
+        .input_memory = first_kind,                                                                                    \
+        .create_checked = create_of_##kind,                                                                            \
+        .compute_checked = compute,                                                                                    \
+    };
+ATTENTION(cached_attention, floats)
+ATTENTION(cached_attention_int8, integers)
