@@ -153,6 +153,12 @@ class Manifest:
         """Whether a graph has a form of its own for a target."""
         return self._lowered(graph, target) is not None
 
+    def fired(self, graph: str, target: str, rewrite: str) -> int:
+        """How many places of a graph's form for a target one of its passes rewrote."""
+        lowered = self._lowered(graph, target)
+        counts = [] if lowered is None else [one.get("fired") for one in lowered.passes if one.get("name") == rewrite]
+        return sum(count for count in counts if isinstance(count, int))
+
     def file_for(self, graph: str, target: str) -> str:
         """The file of a graph's form for a target: lowered where there is one, else the standard's."""
         lowered = self._lowered(graph, target)

@@ -321,9 +321,7 @@ class TritonClient:
                 if final or answer.outputs:
                     since_s, timeout_s = silence.heard_s, self.timeout_s
                 elif silence.heard_s - since_s > timeout_s:
-                    raise ServerError(
-                        f"an answer from {model!r} within {timeout_s:g} s", "empty responses", "ask another"
-                    )
+                    raise ServerError(f"an answer within {timeout_s:g} s", "empty responses", "ask another server")
                 if answer.outputs:
                     with reading(model, server):
                         outputs = await read_response(answer)

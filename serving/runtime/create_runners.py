@@ -131,7 +131,11 @@ def _runner(folder: Path, manifest: Manifest, threads: int, runtime: Runtime, si
     form = "ort-cpu" if own is None else FORM
     lowered = folder / manifest.file_for(signature.name, form)
     if signature.aliases and lowered != path:
-        return RowByRow(OrtRunner(lowered, manifest.signature_for(signature.name, form), threads, kernels=own))
+        runner = OrtRunner(lowered, manifest.signature_for(signature.name, form), threads, kernels=own)
+        fused, ours = (
+            manifest.fired(signature.name, form, name) for name in ("lower_cached_attention", "attend_in_cache")
+        )
+        return runner if ours and fused == ours else RowByRow(runner)
     if signature.aliases or runtime == "onnxruntime" or (runtime == "auto" and manifest.runtimes == ("onnxruntime",)):
         return OrtRunner(lowered, signature, threads, kernels=own)
     for_openvino = folder / manifest.file_for(signature.name, "openvino-cpu")

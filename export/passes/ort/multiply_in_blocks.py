@@ -10,7 +10,7 @@
 ONNX Runtime fuses the first into MatMulNBits, which rounds activations as the operator does, and the second is what the
 operator does (serving/runtime/ort/kernels/blocked_matmul.c). The weights stay where and as they are.
 
-Legend: x [..., in], W [in, out] of 4 or 8 bits, s and z [in / b, out], c [out], r [..., 1].
+Legend: x [..., in], W [in, out] of 4 or 8 bits, s and z [⌈in / b⌉, out], c [out], r [..., 1].
 """
 
 from collections.abc import Sequence
@@ -128,4 +128,4 @@ def _shape(value: ir.Value) -> tuple[int, ...]:
 
 
 def _fits(wide: int, block: int) -> bool:
-    return block >= _BLOCKS_OF and block % _BLOCKS_OF == 0 and wide % block == 0 and block <= _MOST_BLOCK
+    return _BLOCKS_OF <= block <= _MOST_BLOCK and block % _BLOCKS_OF == 0 and wide % _BLOCKS_OF == 0

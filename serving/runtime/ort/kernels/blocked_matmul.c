@@ -12,7 +12,7 @@
    One VPDPBUSD adds four products to each of 16 columns; two tiles of 16 and up to eight rows are summed in registers. Of
    4 bits, the low halves of bytes hold the first four numbers, the high halves the next four.
 
-   Legend: x [..., in] float, W [in, out] or, transposed, [out, in], of 4 or 8 bits; s, z [in / block, out], or [out] of
+   Legend: x [..., in] float, W [in, out] or, transposed, [out, in], of 4 or 8 bits; s, z [⌈in / block⌉, out], or [out] of
    one block; y [..., out].
    Source: Intel, "Intel 64 and IA-32 Architectures Software Developer's Manual", VPDPBUSD. */
 
@@ -22,6 +22,7 @@
 #define COLUMNS 32
 #define ROWS 8
 #define CHUNKS 16          /* of the columns, for threads to take */
+#define NEAR_ROWS 64       /* that stay in a near cache while a thread multiplies them by its columns */
 #define PARALLEL_ROWS 16   /* from so many on, rows are rounded by all threads */
 #define LEAST_SCALE 1e-30f /* rows below it are zeros: the reciprocal must be a number */
 #define MOST_BLOCK 65536   /* 255 · 127 · it still fits 32 bits */
@@ -100,8 +101,8 @@ static Status *fill(Kernel *k, const Info *info) {
     k->out = weight.sizes[transposed ? 0 : 1];
     k->bits = weight.type == INT4 || weight.type == UINT4 ? 4 : 8;
     REQUIRE(k->block > 0 && k->block % 16 == 0 && k->block <= MOST_BLOCK, "blocks of 16 to 65,536, by sixteens");
-    REQUIRE(k->in % k->block == 0, "whole blocks");
-    k->blocks = k->in / k->block;
+    REQUIRE(k->in % 16 == 0, "a width by sixteens");
+    k->blocks = (k->in + k->block - 1) / k->block;
     k->tiles = (k->out + COLUMNS - 1) / COLUMNS;
     REQUIRE(scale.type == FLOAT && is_of_blocks(&scale, k), "a float32 scale a block and column");
     k->weights = aligned_alloc(64, (size_t)(k->tiles * COLUMNS * k->in * k->bits / 8 + 63) / 64 * 64);
@@ -128,6 +129,11 @@ static Status *fill(Kernel *k, const Info *info) {
 
 /* ---- the product -------------------------------------------------------------------------------------------------- */
 
+static inline int64_t length_of(const Kernel *k, int64_t block) { /* the last may be shorter */
+    const int64_t left = k->in - block * k->block;
+    return left < k->block ? left : k->block;
+}
+
 typedef struct {
     const Kernel *kernel;
     int64_t rows;
@@ -144,9 +150,10 @@ VNNI static void round_row(void *work, size_t row) {
     const float *x = w->x + row * k->in;
     int8_t *q = w->q + row * k->in;
     for (int64_t b = 0; b < k->blocks; ++b, x += k->block, q += k->block) {
+        const int64_t length = length_of(k, b);
         __m512 most = _mm512_setzero_ps();
         __mmask16 odd = 0; /* not a number, which a maximum would lose */
-        for (int64_t i = 0; i < k->block; i += 16) {
+        for (int64_t i = 0; i < length; i += 16) {
             __m512 part = _mm512_loadu_ps(x + i);
             odd |= _mm512_cmp_ps_mask(part, part, _CMP_UNORD_Q);
             most = _mm512_max_ps(most, _mm512_abs_ps(part));
@@ -155,7 +162,7 @@ VNNI static void round_row(void *work, size_t row) {
         int counts = largest > LEAST_SCALE;
         __m512 inverse = _mm512_set1_ps(counts ? 127.0f / largest : 0.0f);
         __m512i sum = _mm512_setzero_si512();
-        for (int64_t i = 0; i < k->block; i += 16) {
+        for (int64_t i = 0; i < length; i += 16) {
             __m512i part = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + i), inverse));
             sum = _mm512_add_epi32(sum, part);
             _mm_storeu_si128((__m128i *)(q + i), _mm512_cvtsepi32_epi8(part));
@@ -182,6 +189,7 @@ VNNI INLINE void multiply(
     __m512 y[ROWS][2];
     for (int m = 0; m < rows; ++m) y[m][0] = y[m][1] = _mm512_setzero_ps();
     for (int64_t b = 0; b < k->blocks; ++b, q += k->block) {
+        const int64_t length = length_of(k, b);
         __m512i sum[ROWS][2];
         for (int m = 0; m < rows; ++m) {
             int32_t of_row = -w->sums[(row + m) * k->blocks + b];
@@ -191,7 +199,7 @@ VNNI INLINE void multiply(
                     sum[m][c] = _mm512_mullo_epi32(_mm512_loadu_si512(zeros + c * 16), _mm512_set1_epi32(of_row));
             } else sum[m][0] = sum[m][1] = _mm512_set1_epi32(of_row * k->zero);
         }
-        for (int64_t i = 0; i < k->block; i += step, weights += 128) {
+        for (int64_t i = 0; i < length; i += step, weights += 128) {
             __m512i left = _mm512_load_si512(weights), right = _mm512_load_si512(weights + 64);
             if (bits == 4) {
                 __m512i left_low = _mm512_and_si512(left, low), right_low = _mm512_and_si512(right, low);
@@ -232,10 +240,9 @@ VNNI INLINE void multiply(
 #define CASE(count, bits)                                                                                              \
     case count: multiply(w, tile, row, count, bits); break;
 #define MULTIPLY_TILE(name, bits)                                                                                      \
-    VNNI static void name(const Work *w, int64_t tile) {                                                               \
-        int64_t row = 0;                                                                                               \
-        for (; row + ROWS <= w->rows; row += ROWS) multiply(w, tile, row, ROWS, bits);                                 \
-        switch (w->rows - row) {                                                                                       \
+    VNNI static void name(const Work *w, int64_t tile, int64_t row, int64_t end) {                                     \
+        for (; row + ROWS <= end; row += ROWS) multiply(w, tile, row, ROWS, bits);                                     \
+        switch (end - row) {                                                                                           \
             CASE(1, bits) CASE(2, bits) CASE(3, bits) CASE(4, bits) CASE(5, bits) CASE(6, bits) CASE(7, bits)          \
         }                                                                                                              \
     }
@@ -245,8 +252,12 @@ MULTIPLY_TILE(multiply_tile_8, 8)
 static void multiply_chunk(void *work, size_t chunk) {
     const Work *w = work;
     const Kernel *k = w->kernel;
-    for (int64_t tile = (int64_t)chunk * k->tiles / CHUNKS; tile < (int64_t)(chunk + 1) * k->tiles / CHUNKS; ++tile)
-        (k->bits == 4 ? multiply_tile_4 : multiply_tile_8)(w, tile);
+    const int64_t begin = (int64_t)chunk * k->tiles / CHUNKS, end = (int64_t)(chunk + 1) * k->tiles / CHUNKS;
+    for (int64_t row = 0; row < w->rows; row += NEAR_ROWS) {
+        const int64_t last = row + NEAR_ROWS < w->rows ? row + NEAR_ROWS : w->rows;
+        for (int64_t tile = begin; tile < end; ++tile)
+            (k->bits == 4 ? multiply_tile_4 : multiply_tile_8)(w, tile, row, last);
+    }
 }
 
 static Status *compute(void *kernel, Context *context) {

@@ -23,10 +23,12 @@
 #include <math.h>
 
 #define BLOCK 256     /* keys, whose scores lie in the nearest cache */
-#define TOGETHER 4      /* heads that share a value's conversion */
+#define STRIDE (BLOCK + 16) /* of queries' scores there, which a power of two would let displace each other */
+#define TOGETHER 6      /* heads that share a value's conversion */
 #define MOST_HEADS 64   /* of a group */
 #define MOST_SIZE 512   /* of a head: 2¹⁵ · 2⁷ · 512 fits 32 bits */
-#define POSITIONS 8     /* of a row that a thread takes at once */
+#define POSITIONS 16    /* of a row that a thread takes at once */
+#define FEW 8           /* queries for which keys are not worth turning over */
 
 typedef struct {
     int64_t heads, groups, turns;
@@ -107,6 +109,69 @@ VNNI INLINE void score(const void *keys, int count, const void *query, int64_t s
     }
 }
 
+/* Sixteen rows of sixteen become columns. */
+VNNI INLINE void transpose(__m512i v[16]) {
+    __m512i w[16];
+    for (int i = 0; i < 16; i += 2) {
+        w[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
+        w[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
+    }
+    for (int i = 0; i < 16; i += 4)
+        for (int k = 0; k < 2; ++k) {
+            v[i + 2 * k] = _mm512_unpacklo_epi64(w[i + k], w[i + k + 2]);
+            v[i + 2 * k + 1] = _mm512_unpackhi_epi64(w[i + k], w[i + k + 2]);
+        }
+    for (int i = 0; i < 4; ++i) {
+        __m512i left = _mm512_shuffle_i32x4(v[i], v[i + 4], 0x88), right = _mm512_shuffle_i32x4(v[i + 8], v[i + 12], 0x88);
+        __m512i upper = _mm512_shuffle_i32x4(v[i], v[i + 4], 0xDD), lower = _mm512_shuffle_i32x4(v[i + 8], v[i + 12], 0xDD);
+        w[i] = _mm512_shuffle_i32x4(left, right, 0x88);
+        w[i + 8] = _mm512_shuffle_i32x4(left, right, 0xDD);
+        w[i + 4] = _mm512_shuffle_i32x4(upper, lower, 0x88);
+        w[i + 12] = _mm512_shuffle_i32x4(upper, lower, 0xDD);
+    }
+    memcpy(v, w, sizeof w);
+}
+
+/* Sixteen keys side by side: [size, 16] of floats, or [size / 2, 16, 2] of integers in 16 bits. */
+VNNI INLINE void turn_over(const void *keys, int count, int64_t size, __m512i *turned, const int of_integers) {
+    for (int64_t d = 0; d < size; d += of_integers ? 32 : 16) {
+        __m512i v[16];
+        for (int i = 0; i < 16; ++i) {
+            const int64_t place = (i < count ? i : count - 1) * size + d;
+            v[i] = of_integers ? _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)((const int8_t *)keys + place)))
+                               : _mm512_loadu_si512((const float *)keys + place);
+        }
+        transpose(v);
+        for (int i = 0; i < 16; ++i) turned[(of_integers ? d / 2 : d) + i] = v[i];
+    }
+}
+
+/* The products of sixteen keys that lie side by side with one query: the same sums in the same order as in `score`. */
+VNNI INLINE void score_turned(const __m512i *keys, const void *query, int64_t size, float factor, float *scores,
+                              const int of_integers) {
+    __m512 found;
+    if (of_integers) {
+        __m512i sums[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()};
+        const int32_t *pairs = query;
+        for (int64_t d = 0; d < size / 2; d += 4)
+            for (int i = 0; i < 4; ++i) sums[i] = _mm512_dpwssd_epi32(sums[i], keys[d + i], _mm512_set1_epi32(pairs[d + i]));
+        found = _mm512_cvtepi32_ps(
+            _mm512_add_epi32(_mm512_add_epi32(sums[0], sums[1]), _mm512_add_epi32(sums[2], sums[3])));
+    } else {
+        __m512 sums[16], fours[4];
+        for (int i = 0; i < 16; ++i) sums[i] = _mm512_setzero_ps();
+        for (int64_t d = 0; d < size; d += 16)
+            for (int i = 0; i < 16; ++i)
+                sums[i] = _mm512_fmadd_ps(
+                    _mm512_castsi512_ps(keys[d + i]), _mm512_set1_ps(((const float *)query)[d + i]), sums[i]);
+        for (int i = 0; i < 4; ++i)
+            fours[i] = _mm512_add_ps(_mm512_add_ps(sums[4 * i], sums[4 * i + 2]),
+                                     _mm512_add_ps(sums[4 * i + 1], sums[4 * i + 3]));
+        found = _mm512_add_ps(_mm512_add_ps(fours[0], fours[1]), _mm512_add_ps(fours[2], fours[3]));
+    }
+    _mm512_storeu_ps(scores, _mm512_mul_ps(found, _mm512_set1_ps(factor)));
+}
+
 /* Scores of a block become weights, relative to the largest score so far; what was summed before is to be scaled so. */
 VNNI INLINE float weigh(float *scores, int count, float *largest, float *total) {
     __m512 most = _mm512_set1_ps(-INFINITY), sum = _mm512_setzero_ps();
@@ -130,11 +195,11 @@ VNNI INLINE float weigh(float *scores, int count, float *largest, float *total) 
 
 /* Add weighted values of a block to the sums of some heads, for 16 · width numbers of a head. */
 VNNI INLINE void add_values(const void *values, int count, int64_t size, const float *weights, const float *scaled,
-                            float *sums, const int heads, const int width, const int of_integers) {
+                            float *const *sums, int64_t at, const int heads, const int width, const int of_integers) {
     __m512 y[TOGETHER][4];
     for (int h = 0; h < heads; ++h)
         for (int i = 0; i < width; ++i)
-            y[h][i] = _mm512_mul_ps(_mm512_loadu_ps(sums + h * size + i * 16), _mm512_set1_ps(scaled[h]));
+            y[h][i] = _mm512_mul_ps(_mm512_loadu_ps(sums[h] + at + i * 16), _mm512_set1_ps(scaled[h]));
     for (int j = 0; j < count; ++j) {
         __m512 v[4];
         for (int i = 0; i < width; ++i)
@@ -143,25 +208,27 @@ VNNI INLINE void add_values(const void *values, int count, int64_t size, const f
                              _mm_loadu_si128((const __m128i *)((const int8_t *)values + j * size + i * 16))))
                        : _mm512_loadu_ps((const float *)values + j * size + i * 16);
         for (int h = 0; h < heads; ++h) {
-            __m512 weight = _mm512_set1_ps(weights[h * BLOCK + j]);
+            __m512 weight = _mm512_set1_ps(weights[h * STRIDE + j]);
             for (int i = 0; i < width; ++i) y[h][i] = _mm512_fmadd_ps(weight, v[i], y[h][i]);
         }
     }
     for (int h = 0; h < heads; ++h)
-        for (int i = 0; i < width; ++i) _mm512_storeu_ps(sums + h * size + i * 16, y[h][i]);
+        for (int i = 0; i < width; ++i) _mm512_storeu_ps(sums[h] + at + i * 16, y[h][i]);
 }
 
 #define ADD(heads, width)                                                                                              \
-    add_values((const char *)values + d * bytes, count, size, weights, scaled, sums + d, heads, width, of_integers)
+    add_values((const char *)values + d * bytes, count, size, weights, scaled, sums, d, heads, width, of_integers)
 #define ADD_OF(width)                                                                                                  \
     switch (heads) {                                                                                                   \
         case 1: ADD(1, width); break;                                                                                  \
         case 2: ADD(2, width); break;                                                                                  \
         case 3: ADD(3, width); break;                                                                                  \
-        default: ADD(4, width);                                                                                        \
+        case 4: ADD(4, width); break;                                                                                  \
+        case 5: ADD(5, width); break;                                                                                  \
+        default: ADD(6, width);                                                                                        \
     }
 VNNI INLINE void add_heads(const void *values, int count, int64_t size, const float *weights, const float *scaled,
-                           float *sums, int heads, const int of_integers) {
+                           float *const *sums, int heads, const int of_integers) {
     const int64_t bytes = of_integers ? 1 : 4;
     int64_t d = 0;
     for (; d + 64 <= size; d += 64) { ADD_OF(4) }
@@ -219,40 +286,60 @@ VNNI static float round_query(const float *x, int64_t size, int16_t *to) {
     return inverse ? largest / 32767.0f : 0.0f;
 }
 
-VNNI INLINE void attend_position(const Work *w, int64_t row, int64_t group, int64_t t, const int of_integers) {
+/* Positions `begin` to `end` of a row, of the heads of a group. Queries that share keys are those of several heads and
+   positions; each sees as far as its own position. */
+VNNI INLINE void attend_positions(const Work *w, int64_t row, int64_t group, int64_t begin, int64_t end,
+                                  const int of_integers) {
     const Kernel *k = w->kernel;
     const int64_t heads = k->heads / k->groups, size = w->size, bytes = of_integers ? 1 : 4;
-    const int64_t position = w->newest[row] + 1 - w->steps + t, length = position + 1;
-    const int64_t place = (row * k->groups + group) * w->capacity * size * bytes;
-    const float *x = w->qkv + ((row * w->steps + t) * (k->heads + 2 * k->groups) + group * heads) * size;
-    float *y = w->y + ((row * w->steps + t) * k->heads + group * heads) * size;
+    const int64_t first_position = w->newest[row] + 1 - w->steps, longest = first_position + end;
+    const char *keys = (const char *)w->keys + (row * k->groups + group) * w->capacity * size * bytes;
+    const char *values = (const char *)w->values + (row * k->groups + group) * w->capacity * size * bytes;
     for (int64_t from = 0; from < heads; from += TOGETHER) {
-        const int some = heads - from < TOGETHER ? (int)(heads - from) : TOGETHER;
-        float queries[TOGETHER][MOST_SIZE], weights[TOGETHER * BLOCK], scaled[TOGETHER];
-        float factors[TOGETHER], largest[TOGETHER], totals[TOGETHER];
-        int16_t rounded[TOGETHER][MOST_SIZE];
-        float *sums = y + from * size;
-        for (int h = 0; h < some; ++h) {
-            turn(w, x + (from + h) * size, position, queries[h]);
-            factors[h] = k->scale;
-            if (of_integers) factors[h] *= round_query(queries[h], size, rounded[h]) * w->key_step;
-            largest[h] = -INFINITY;
-            totals[h] = 0;
-            memset(sums + h * size, 0, (size_t)size * sizeof(float));
+        const int some = heads - from < TOGETHER ? (int)(heads - from) : TOGETHER, count = (int)(end - begin) * some;
+        enum { MOST = POSITIONS * TOGETHER };
+        float queries[MOST * MOST_SIZE], weights[MOST * STRIDE], scaled[MOST], factors[MOST], largest[MOST], totals[MOST];
+        float *sums[MOST];
+        int16_t rounded[MOST * MOST_SIZE];
+        __m512i turned[MOST_SIZE];
+        int64_t lengths[MOST];
+        for (int r = 0; r < count; ++r) {
+            const int64_t t = begin + r / some, head = group * heads + from + r % some;
+            lengths[r] = first_position + t + 1;
+            turn(w, w->qkv + ((row * w->steps + t) * (k->heads + 2 * k->groups) + head) * size, lengths[r] - 1, queries + r * size);
+            factors[r] = k->scale;
+            if (of_integers) factors[r] *= round_query(queries + r * size, size, rounded + r * size) * w->key_step;
+            largest[r] = -INFINITY;
+            totals[r] = 0;
+            sums[r] = w->y + ((row * w->steps + t) * k->heads + head) * size;
+            memset(sums[r], 0, (size_t)size * sizeof(float));
         }
-        for (int64_t first = 0; first < length; first += BLOCK) {
-            const int count = length - first < BLOCK ? (int)(length - first) : BLOCK;
-            const int64_t block = place + first * size * bytes;
-            for (int h = 0; h < some; ++h) {
-                const void *query = of_integers ? (const void *)rounded[h] : (const void *)queries[h];
-                score((char *)w->keys + block, count, query, size, factors[h], weights + h * BLOCK, of_integers);
-                scaled[h] = weigh(weights + h * BLOCK, count, &largest[h], &totals[h]);
+        for (int64_t first = 0; first < longest; first += BLOCK) {
+            const int there = longest - first < BLOCK ? (int)(longest - first) : BLOCK;
+            const char *block = keys + first * size * bytes;
+            for (int j = 0; count >= FEW && j < there; j += 16) {
+                turn_over(block + j * size * bytes, there - j, size, turned, of_integers);
+                for (int r = 0; r < count; ++r)
+                    if (first + j < lengths[r])
+                        score_turned(turned, of_integers ? (const void *)(rounded + r * size) : queries + r * size, size,
+                                     factors[r], weights + r * STRIDE + j, of_integers);
             }
-            add_heads((char *)w->values + block, count, size, weights, scaled, sums, some, of_integers);
+            for (int r = 0; r < count; ++r) {
+                const int64_t left = lengths[r] - first;
+                const int seen = left < 0 ? 0 : left < there ? (int)left : there;
+                if (count < FEW && seen)
+                    score(block, seen, of_integers ? (const void *)(rounded + r * size) : queries + r * size, size,
+                          factors[r], weights + r * STRIDE, of_integers);
+                scaled[r] = seen ? weigh(weights + r * STRIDE, seen, &largest[r], &totals[r]) : 1.0f;
+                for (int j = (seen + 15) / 16 * 16; j < there; ++j) weights[r * STRIDE + j] = 0;
+            }
+            for (int r = 0; r < count; r += TOGETHER)
+                add_heads(values + first * size * bytes, there, size, weights + r * STRIDE, scaled + r, sums + r,
+                          count - r < TOGETHER ? count - r : TOGETHER, of_integers);
         }
-        for (int h = 0; h < some; ++h) {
-            const float whole = (of_integers ? w->value_step : 1.0f) / totals[h];
-            for (int64_t i = 0; i < size; ++i) sums[h * size + i] *= whole;
+        for (int r = 0; r < count; ++r) {
+            const float whole = (of_integers ? w->value_step : 1.0f) / totals[r];
+            for (int64_t i = 0; i < size; ++i) sums[r][i] *= whole;
         }
     }
 }
@@ -260,11 +347,11 @@ VNNI INLINE void attend_position(const Work *w, int64_t row, int64_t group, int6
 VNNI static void attend(void *work, size_t task) {
     const Work *w = work;
     const int64_t part = (int64_t)task % w->parts, group = (int64_t)task / w->parts % w->kernel->groups;
-    const int64_t row = (int64_t)task / w->parts / w->kernel->groups;
+    const int64_t row = (int64_t)task / w->parts / w->kernel->groups, begin = part * POSITIONS;
+    const int64_t end = w->steps < begin + POSITIONS ? w->steps : begin + POSITIONS;
     if (w->parts == 1) write_new(work, task); /* nobody else reads them */
-    for (int64_t t = part * POSITIONS; t < w->steps && t < (part + 1) * POSITIONS; ++t)
-        if (w->kernel->of_integers) attend_position(w, row, group, t, 1);
-        else attend_position(w, row, group, t, 0);
+    if (w->kernel->of_integers) attend_positions(w, row, group, begin, end, 1);
+    else attend_positions(w, row, group, begin, end, 0);
 }
 
 /* ---- the operators -------------------------------------------------------------------------------------------------- */

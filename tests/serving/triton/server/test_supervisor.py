@@ -55,7 +55,7 @@ def supervised(settings, scenario, watch_s=0.2, bounds=ResourceBounds(), start_t
 
 @pytest.mark.parametrize("choice", [{"watch_s": math.nan}, {"watch_s": -1.0}, {"watch_s": 1e-4}, {"watch_s": math.inf}])
 def test_a_watch_that_never_looks_or_does_nothing_else_is_refused(choice):
-    with pytest.raises(ConfigError, match="watch_s of at least 0.05, or 0"):
+    with pytest.raises(ConfigError, match=r"watch_s of at least 0\.05, or 0"):
         Supervision(start_timeout_s=1.0, **choice)
     with pytest.raises(ConfigError, match="start_timeout_s above 0"):
         Supervision(start_timeout_s=math.nan)

@@ -36,23 +36,27 @@ class Product:
 
     def __init__(self, kind, wide, out, block, *, zeros=False, transposed=False, threads=1):
         random, (low, high) = np.random.default_rng(wide + out), RANGES[kind]
-        weight, zero = random.integers(low, high, (wide, out)), random.integers(low, high, (wide // block, out))
-        scale = random.uniform(0.01, 0.02, (wide // block, out)).astype(np.float32)
+        blocks = -(-wide // block)
+        weight, zero = random.integers(low, high, (wide, out)), random.integers(low, high, (blocks, out))
+        scale = random.uniform(0.01, 0.02, (blocks, out)).astype(np.float32)
         others = [numpy_helper.from_array(scale, "s"), *([tensor("z", kind, zero)] if zeros else [])]
         stored = tensor("w", kind, weight.T if transposed else weight)
         self.session = session(stored, *others, block=block, transposed=int(transposed), threads=threads)
         self.block, self.wide = block, wide
-        self.matrix = (weight - np.repeat(zero * zeros, block, 0)) * np.repeat(scale, block, 0).astype(np.float64)
+        zero, scale = (np.repeat(one, block, 0)[:wide] for one in (zero * zeros, scale))
+        self.matrix = (weight - zero) * scale.astype(np.float64)
 
     def __call__(self, x):
         return answered(self.session, x)
 
     def expected(self, x):
         """In float64, of activations that are rounded as the operator says."""
-        blocks = x.reshape(*x.shape[:-1], -1, self.block).astype(np.float64)
-        steps = np.abs(blocks).max(-1, keepdims=True) / 127
-        rounded = np.rint(blocks / np.where(steps, steps, 1)) * steps
-        return rounded.reshape(x.shape) @ self.matrix
+        rounded = []
+        for begin in range(0, self.wide, self.block):
+            block = x[..., begin : begin + self.block].astype(np.float64)
+            steps = np.abs(block).max(-1, keepdims=True) / 127
+            rounded.append(np.rint(block / np.where(steps, steps, 1)) * steps)
+        return np.concatenate(rounded, -1) @ self.matrix
 
     def random(self, *rows):
         return np.random.default_rng(0).standard_normal((*rows, self.wide)).astype(np.float32)
@@ -60,7 +64,9 @@ class Product:
 
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("zeros", [False, True])
-@pytest.mark.parametrize(("wide", "out", "block"), [(64, 33, 16), (256, 40, 256), (192, 100, 32), (16, 1, 16)])
+@pytest.mark.parametrize(
+    ("wide", "out", "block"), [(64, 33, 16), (256, 40, 256), (192, 100, 32), (16, 1, 16), (80, 20, 32), (48, 9, 128)]
+)
 @pytest.mark.parametrize("kind", RANGES)
 def test_products_are_those_of_float64_to_the_rounding_of_float32(kind, wide, out, block, zeros, transposed):
     product = Product(kind, wide, out, block, zeros=zeros, transposed=transposed)
@@ -130,7 +136,12 @@ HOSTILE = {
     "a block of none": ([WEIGHT, SCALES], {"block": 0, "transposed": 0}, "blocks of 16"),
     "a block below zero": ([WEIGHT, SCALES], {"block": -32, "transposed": 0}, "blocks of 16"),
     "a block of eight": ([WEIGHT, SCALES], {"block": 8, "transposed": 0}, "blocks of 16"),
-    "half a block": ([WEIGHT, SCALES], {"block": 48, "transposed": 0}, "whole blocks"),
+    "too many scales": ([WEIGHT, SCALES], {"block": 64, "transposed": 0}, "a float32 scale a block"),
+    "a width of no sixteens": (
+        [tensor("w", "INT4", np.ones((40, 5))), SCALES],
+        {"block": 32, "transposed": 0},
+        "by sixteens",
+    ),
     "a huge block": ([WEIGHT, SCALES], {"block": 2**62, "transposed": 0}, "blocks of 16"),
     "too few scales": ([WEIGHT, SCALES], {"block": 16, "transposed": 0}, "a float32 scale a block"),
     "scales of another width": ([WEIGHT, SCALES], {"block": 5, "transposed": 1}, "blocks of 16"),
