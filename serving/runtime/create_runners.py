@@ -20,10 +20,11 @@ from attendant.errors import ArtefactError, MachineError
 from attendant.manifest import Manifest
 from attendant.parameters import Device, Runtime
 from attendant.signature import GraphSignature
-from attendant.tensor_names import EXPLAINED
+from attendant.tensor_names import EXPLAINED, PREFILL
 from serving.runtime.base import Runner
 from serving.runtime.executable import require_executable
 from serving.runtime.openvino.runner import OpenVinoRunner, openvino_is_installed
+from serving.runtime.processor import AMX, has_instructions
 from serving.runtime.tensorrt.engines import Engines
 
 LARGE = 10_000_000
@@ -119,15 +120,25 @@ def _engine_loader(
     return load_graph
 
 
-def _runner(folder: Path, manifest: Manifest, threads: int, runtime: Runtime, signature: GraphSignature) -> Runner:
+def _own_kernels(manifest: Manifest, graph: str) -> Path | None:
     from serving.runtime.ort.kernels.library import FORM, kernels
+
+    # In 8 bits ONNX Runtime multiplies by AMX where there is some, which ours do not; of 4 bits it does not, either.
+    in_8_bits = graph == PREFILL or manifest.precision == "int8"
+    if not manifest.has_form(graph, FORM) or (in_8_bits and has_instructions(AMX)):
+        return None
+    return kernels()
+
+
+def _runner(folder: Path, manifest: Manifest, threads: int, runtime: Runtime, signature: GraphSignature) -> Runner:
+    from serving.runtime.ort.kernels.library import FORM
     from serving.runtime.ort.runner import (
         OrtRunner,  # an image that holds TensorRT alone has no ONNX Runtime
         RowByRow,
     )
 
     path = folder / f"{signature.name}.onnx"
-    own = kernels() if manifest.has_form(signature.name, FORM) else None
+    own = _own_kernels(manifest, signature.name)
     form = "ort-cpu" if own is None else FORM
     lowered = folder / manifest.file_for(signature.name, form)
     if signature.aliases and lowered != path:

@@ -6,6 +6,8 @@ from functools import cache
 from pathlib import Path
 
 _CPUINFO = Path("/proc/cpuinfo")
+AMX = frozenset({"amx_int8"})
+"""Tiles of bytes, of Intel's processors since Sapphire Rapids."""
 
 
 @cache

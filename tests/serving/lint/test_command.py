@@ -57,7 +57,6 @@ def test_our_own_server_is_clean(models):
     installation = Installation(
         server=Path("/wheel/bin/tritonserver"),
         backends=Path("/wheel/backends"),
-        caches=Path("/wheel/caches"),
         stub=None,
         libraries=(),
         gpu=False,

@@ -17,6 +17,7 @@
    Source: Intel, "Intel 64 and IA-32 Architectures Software Developer's Manual", VPDPBUSD. */
 
 #define OPERATOR "BlockedMatMul"
+#include "memory.h"
 #include "operator.h"
 
 #define COLUMNS 32
@@ -25,6 +26,7 @@
 #define NEAR_ROWS 64       /* that stay in a near cache while a thread multiplies them by its columns */
 #define PARALLEL_ROWS 16   /* from so many on, rows are rounded by all threads */
 #define LEAST_SCALE 1e-30f /* rows below it are zeros: the reciprocal must be a number */
+#define AHEAD 1024         /* bytes of weights that are asked for before they are needed */
 #define MOST_BLOCK 65536   /* 255 · 127 · it still fits 32 bits */
 
 /* ---- the weights -------------------------------------------------------------------------------------------------- */
@@ -33,6 +35,7 @@ typedef struct {
     int64_t in, out, block, blocks, tiles;
     int bits;
     int32_t zero;    /* of all columns, where they have none of their own */
+    Chunk *chunk;     /* that holds the weights */
     uint8_t *weights; /* [tiles, in / (8 or 4), 2, 16, 4] */
     float *scales;   /* [tiles, blocks, COLUMNS] */
     int32_t *zeros;  /* likewise, or none */
@@ -40,7 +43,7 @@ typedef struct {
 
 static void destroy(void *kernel) {
     Kernel *k = kernel;
-    free(k->weights);
+    if (k->weights) let_go(k->chunk);
     free(k->scales);
     free(k->zeros);
     free(k);
@@ -89,7 +92,10 @@ static Status *fill(Kernel *k, const Info *info) {
         if (input < 3) {
             if (failed) return failed;
             REQUIRE(constant && values[input - 1], "a constant weight with constant scales");
-        } else if (failed || !constant) values[2] = NULL;
+        } else if (failed || !constant) { /* there are only so many */
+            values[2] = NULL;
+            if (failed) RELEASE_STATUS(failed);
+        }
     }
     TRY(ATTRIBUTE_INT(info, "block", &k->block));
     TRY(ATTRIBUTE_INT(info, "transposed", &transposed));
@@ -105,10 +111,9 @@ static Status *fill(Kernel *k, const Info *info) {
     k->blocks = (k->in + k->block - 1) / k->block;
     k->tiles = (k->out + COLUMNS - 1) / COLUMNS;
     REQUIRE(scale.type == FLOAT && is_of_blocks(&scale, k), "a float32 scale a block and column");
-    k->weights = aligned_alloc(64, (size_t)(k->tiles * COLUMNS * k->in * k->bits / 8 + 63) / 64 * 64);
+    k->weights = hold((size_t)(k->tiles * COLUMNS * k->in * k->bits / 8), &k->chunk);
     k->scales = tiled(k, sizeof(float));
     REQUIRE(k->weights && k->scales, "memory for the weight");
-    memset(k->weights, 0, (size_t)(k->tiles * COLUMNS * k->in * k->bits / 8));
     pack(k, &weight, transposed != 0);
     int32_t middle = weight.type == INT4 ? 8 : weight.type == INT8 ? 128 : 0;
     k->zero = middle;
@@ -200,6 +205,8 @@ VNNI INLINE void multiply(
             } else sum[m][0] = sum[m][1] = _mm512_set1_epi32(of_row * k->zero);
         }
         for (int64_t i = 0; i < length; i += step, weights += 128) {
+            _mm_prefetch((const char *)weights + AHEAD, _MM_HINT_T0);
+            _mm_prefetch((const char *)weights + AHEAD + 64, _MM_HINT_T0);
             __m512i left = _mm512_load_si512(weights), right = _mm512_load_si512(weights + 64);
             if (bits == 4) {
                 __m512i left_low = _mm512_and_si512(left, low), right_low = _mm512_and_si512(right, low);

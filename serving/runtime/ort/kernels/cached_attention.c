@@ -367,6 +367,10 @@ static Status *output_over(Context *context, size_t index, const Tensor *cache, 
     return NULL;
 }
 
+static int is_one(const Tensor *tensor) {
+    return tensor->count == 0 || (tensor->count == 1 && tensor->sizes[0] == 1);
+}
+
 static Status *compute(void *kernel, Context *context) {
     const Kernel *k = kernel;
     const size_t steps_at = 4, turns_at = k->of_integers ? 6 : 4, bytes = k->of_integers ? 1 : 4;
@@ -392,6 +396,7 @@ static Status *compute(void *kernel, Context *context) {
     if (k->of_integers) {
         READ(steps_at, &key_step);
         READ(steps_at + 1, &value_step);
+        REQUIRE(is_one(&key_step) && is_one(&value_step), "one step of all keys and one of all values");
         w.key_step = *(float *)key_step.data, w.value_step = *(float *)value_step.data;
     }
     if (k->turns) {

@@ -23,7 +23,7 @@ FORM = "attendant-cpu"
 INSTRUCTIONS = frozenset({"avx512f", "avx512bw", "avx512vl", "avx512_vnni"})
 COMPILERS = ("cc", "gcc", "clang")
 _SOURCES = Path(__file__).parent
-_FLAGS = ("-O3", "-std=c11", "-shared", "-fPIC", "-fvisibility=hidden", "-lm")
+_FLAGS = ("-O3", "-std=c11", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread", "-lm")
 _LONGEST_S = 60
 _LOG = logging.getLogger(__name__)
 

@@ -47,6 +47,7 @@ extern void *const *ort_table;
 #define ATTRIBUTE_INT CALL(AttributeInt, 86)
 #define GET_INPUT CALL(GetInput, 90)
 #define GET_OUTPUT CALL(GetOutput, 91)
+#define RELEASE_STATUS CALL(void (*)(Status *), 93)
 #define RELEASE_SHAPE CALL(ReleaseShape, 99)
 #define CONSTANT_INPUT CALL(ConstantInput, 249)
 #define PARALLEL_FOR CALL(ParallelFor, 274)

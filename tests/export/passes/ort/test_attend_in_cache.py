@@ -18,11 +18,13 @@ from export.passes.ort.attend_in_cache import AttendInCache
 from export.precision.precisions import PRECISIONS
 from serving.engine.settings import EngineSettings
 from serving.engine.text_generation_model import LanguageModel
+from serving.runtime import create_runners as module
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.create_runners import create_runners
 from serving.runtime.ort.kernels import library
 from serving.runtime.ort.kernels.library import kernels
-from serving.runtime.ort.runner import OrtRunner
+from serving.runtime.ort.runner import OrtRunner, RowByRow
+from serving.runtime.processor import AMX
 from tests.text_checkpoints import write_language_model
 
 needs_kernels = pytest.mark.skipif(kernels() is None, reason="needs AVX-512 with VNNI, and a C compiler")
@@ -173,6 +175,14 @@ def test_guesses_change_no_token_though_weights_have_few_bits(precision, decoder
 
     plain, guessed = answers(options, replace(options, num_speculative_tokens=4))
     assert guessed == plain and len(plain) == 24 and model.engine.meter.drafted > 0
+
+
+@needs_kernels
+@pytest.mark.parametrize(("precision", "kind"), [("int8", RowByRow), ("int4", OrtRunner)])
+def test_with_amx_the_runtime_multiplies_bytes_itself(precision, kind, decoders, monkeypatch):
+    monkeypatch.setattr(module, "has_instructions", lambda wanted: wanted == AMX)
+    folder = decoders(precision)
+    assert type(create_runners(folder, Manifest.read(folder))["decoder"]) is kind
 
 
 @needs_kernels

@@ -80,6 +80,7 @@ def test_a_server_whose_former_one_was_replaced_just_now_waits_for_its_turn(monk
     assert time.monotonic() - began_s >= waits_s and len(said) == 1
 
 
+@pytest.mark.patient
 def test_a_server_that_grows_again_is_replaced_ever_more_seldom(settings):
     bounds = ResourceBounds(look_s=0.2, quiet_s=0.1, memory_factor=0.0, memory_bytes=1)
 

@@ -255,6 +255,7 @@ def test_a_broken_model_is_not_served_until_it_is_mended_and_the_others_are(sett
     supervised(settings, scenario)
 
 
+@pytest.mark.patient
 @pytest.mark.planted
 def test_a_model_that_is_never_loaded_keeps_no_other_from_being_served(settings, capsys, tmp_path):
     sample_models.write(settings.repository, "slow", sample_models.DOUBLE_CONFIG, sample_models.SLOW)
@@ -322,6 +323,7 @@ def test_models_with_which_the_first_server_crashes_keep_no_other_from_being_ser
     assert "starting the server anew: the server crashed while it loaded" in capsys.readouterr().err
 
 
+@pytest.mark.patient
 def test_a_model_that_a_server_grew_with_is_left_alone_for_a_while(settings, capsys):
     sample_models.write(settings.repository, "broken", sample_models.DOUBLE_CONFIG, sample_models.BROKEN)
 

@@ -1,5 +1,8 @@
 """The operator beside float64: every type, shape and block; and what it makes of numbers and graphs that are none."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 from onnx import TensorProto, numpy_helper
@@ -116,6 +119,22 @@ def test_the_smallest_and_the_largest_activations_are_numbers(size):
     found = product(x)
     assert np.isfinite(found).all()
     np.testing.assert_allclose(found, product.expected(x), rtol=1e-5, atol=1e-27)
+
+
+def test_the_memory_of_weights_goes_back_with_their_sessions():
+    def resident_mb():
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") >> 20
+
+    weight = tensor("w", "UINT8", np.ones((4096, 2048), np.uint8))  # 8 MB, laid out anew
+    scale = numpy_helper.from_array(np.ones((256, 2048), np.float32), "s")
+    several = [session(weight, scale, block=16, transposed=0) for _ in range(2)]
+    before_mb = resident_mb()
+    for _ in range(20):
+        several = [*several[1:], session(weight, scale, block=16, transposed=0)]
+    assert resident_mb() - before_mb < 50, "of 160"
+    x = np.ones((1, 1, 4096), np.float32)
+    np.testing.assert_allclose(answered(several[0], x), 4096, rtol=1e-5)
 
 
 def test_no_rows_are_no_rows():

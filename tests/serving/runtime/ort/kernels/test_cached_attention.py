@@ -1,5 +1,7 @@
 """Attention over a cache beside float64: every type, length and grouping; and what is refused."""
 
+import sys
+
 import numpy as np
 import pytest
 from onnx import TensorProto, numpy_helper
@@ -8,6 +10,7 @@ from serving.runtime.ort.kernels.library import kernels
 from tests.serving.runtime.ort.kernels.operators import session_of
 
 pytestmark = pytest.mark.skipif(kernels() is None, reason="needs AVX-512 with VNNI, and a C compiler")
+module = sys.modules[__name__]
 SCALE, KEY_STEP, VALUE_STEP = 0.17, np.float32(0.03), np.float32(0.02)
 
 
@@ -207,6 +210,14 @@ def test_tables_that_end_before_the_cache_are_refused():
         scale=1.0,
     )
     with pytest.raises(Exception, match="within the tables"):
+        attention(**attention.random(2, 1))
+
+
+@pytest.mark.parametrize("sizes", [(0,), (2,), (1, 1, 0)])
+def test_steps_that_are_not_one_number_are_refused(sizes, monkeypatch):
+    monkeypatch.setattr(module, "KEY_STEP", np.ones(sizes, np.float32))
+    attention = Attention(2, 1, 64, 40, of_integers=True)
+    with pytest.raises(Exception, match="one step of all keys"):
         attention(**attention.random(2, 1))
 
 
