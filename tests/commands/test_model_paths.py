@@ -57,13 +57,12 @@ def test_a_program_of_others_is_exported_and_verified_once(tmp_path, capfd):
     assert manifest.graph("model").inputs[0].axes == ("batch", 2) and manifest.example["answer"]
 
 
-def test_another_choice_leaves_alone_what_a_server_of_the_first_has(tmp_path, capfd):
-    prepared = [prepare_here(tmp_path / "cache", ["vit-tiny"], explain=explain) for explain in (True, False, True)]
-    first, other, again = (one.repository for one in prepared)
-    assert again == first != other
+def test_another_choice_leaves_alone_what_a_server_of_the_first_has(tmp_path):
+    prepared = [prepare_here(tmp_path / "cache", ["vit-tiny"], explain=explain) for explain in (True, False)]
+    first, other = (one.repository for one in prepared)
+    assert first != other
     graphs = [{one.name for one in Manifest.read(place / "vit-tiny" / "1").graphs} for place in (first, other)]
     assert graphs == [{"model", "explained"}, {"model"}]
-    assert "vit-tiny: verified before\n" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("place", ["/proc/cache", "/dev/null/cache", "file"])
@@ -123,6 +122,7 @@ def test_a_hugging_face_folder_is_imported_once(tmp_path, capfd):
     assert "imported GPT2LMHeadModel\n" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_is_damaged_in_the_cache_is_made_again(tmp_path, capfd):
     folder = KINDS["gpt2"].save(tmp_path / "theirs")
     prepare_here(tmp_path / "cache", [str(folder)])

@@ -164,6 +164,7 @@ def test_the_page_draws_the_inputs_and_an_unknown_name_says_so(served):
             expect(page.get_by_label("x", exact=True)).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_gguf_file_is_served_with_its_attention_in_one_command(tmp_path):
     theirs = theirs_of(tmp_path / "theirs")
     (tmp_path / "gguf").mkdir()

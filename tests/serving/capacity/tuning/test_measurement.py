@@ -25,6 +25,7 @@ def has_figure(measured, most):
     return measured.value is not None and 0 < measured.value < most
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_latency_is_measured_at_the_demands_rate_and_a_miss_is_named(language_model):
     two = Candidate(max_num_seqs=2, instances=2)

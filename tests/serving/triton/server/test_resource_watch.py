@@ -31,6 +31,7 @@ def connect(stack, server):
         stack.enter_context(socket.create_connection((host, int(port))))
 
 
+@pytest.mark.patient
 def test_a_server_with_too_many_descriptors_is_replaced_in_a_quiet_moment_and_finishes_its_streams(settings, capsys):
     async def scenario(servers, lacks):
         await until(lambda: servers)
@@ -60,6 +61,7 @@ def test_a_server_with_too_many_descriptors_is_replaced_in_a_quiet_moment_and_fi
     supervised(replace(settings, drain_timeout_s=5), scenario, bounds=FEW)
 
 
+@pytest.mark.patient
 @pytest.mark.parametrize("much", [{"memory_factor": 0.0, "memory_bytes": 1}, {"threads": -1}], ids=list)
 def test_a_server_that_is_never_quiet_is_replaced_all_the_same(settings, much):
     bounds = ResourceBounds(look_s=0.2, quiet_s=30.0, patience_s=1.0, **much)
