@@ -122,7 +122,7 @@ _ATTENDANT_CPU = replace(
     _ORT_CPU,
     name="attendant-cpu",
     runtime="ONNX Runtime 1.31.1, CPU provider, with Attendant's kernels",
-    evidence="measured: every graph is loaded by the runtime itself, where the processor has AVX-512 with VNNI",
+    evidence="measured: such graphs are run and compared in tests, where the processor has AVX-512 with VNNI",
     form="attendant-cpu",
     domains=_ORT_CPU.domains | {"attendant"},
     constraints=(*_WHOLE_GRAPH, "ir-version", "attention-mask-query-axis"),

@@ -90,9 +90,8 @@ class LifeSigns:
             raise HangError("a living worker", "a dead one", "none", message=f"its worker {dead[0]} died")
         share = self._meter.share(self.workers, passed_s)
         works = share > AT_WORK
-        if (
-            self.is_asked and not works
-        ):  # an engine works for its worker, and who waits for a processor stands not still
+        # An engine works for its worker, and who waits for a processor does not stand still.
+        if self.is_asked and not works:
             engines = engines_of(self.workers)
             share += self._engine_meter.share(engines, passed_s)
             works = share > AT_WORK or share + self._meter.waiting_share([*self.workers, *engines], passed_s) > STARVED

@@ -3,7 +3,7 @@
        attendant.CachedAttention(qkv, K, V, n[, cos, sin])               over float32
        attendant.CachedAttentionInt8(qkv, K, V, n, s_K, s_V[, cos, sin]) over integers, round(k / s_K) and round(v / s_V)
 
-   {heads, groups, scale}: a row's new keys and values are turned, rounded where the cache is of integers, and written to
+   {heads, groups, turns, scale}: a row's new keys and values are turned, rounded where the cache is of integers, and written to
    the positions n − T + 1 … n; position p then sees 0 … p:
 
        y_p = Σ_{j ≤ p} e^(a_j − m) v_j / Σ_{j ≤ p} e^(a_j − m),   a_j = scale · q_p · k_j,   m = max_j a_j
@@ -22,7 +22,7 @@
 
 #include <math.h>
 
-#define BLOCK 256     /* keys, whose scores lie in the nearest cache */
+#define BLOCK 256       /* keys, whose scores lie in the nearest cache */
 #define STRIDE (BLOCK + 16) /* of queries' scores there, which a power of two would let displace each other */
 #define TOGETHER 6      /* heads that share a value's conversion */
 #define MOST_HEADS 64   /* of a group */
@@ -48,7 +48,7 @@ typedef struct {
 
 /* ---- sums ---------------------------------------------------------------------------------------------------------- */
 
-/* e^x of numbers that are not above zero, to two units in the last place. */
+/* e^x of numbers that are not above zero, by its Taylor series: what is left out is less than 10⁻⁸ of it. */
 VNNI INLINE __m512 exponential(__m512 x) {
     const __m512 most_below = _mm512_set1_ps(-104.0f); /* what is smaller is 0 */
     x = _mm512_max_ps(most_below, x); /* of none and a number, the second: none */
