@@ -7,12 +7,14 @@ compiler, graphs run in the form that needs none: ONNX Runtime's own operators, 
 """
 
 import ctypes
+import fcntl
 import hashlib
 import logging
 import os
 import shutil
+import stat
 import subprocess
-import tempfile
+import time
 from functools import cache
 from pathlib import Path
 
@@ -46,28 +48,54 @@ def cache_folder() -> Path:
     """Where they lie, of nobody but this user.
 
     Raises:
-        OSError: it cannot be made, or others can write there: what lies in it is run.
+        OSError: it cannot be made, or others can write there or move it away: what lies in it is run.
     """
-    place = os.environ.get("XDG_CACHE_HOME")  # noqa: TID251  (the user's own word on where such files lie)
-    folder = Path(place or Path.home() / ".cache") / "attendant" / "kernels"
+    place = os.environ.get("XDG_CACHE_HOME", "")  # noqa: TID251  (the user's own word on where such files lie)
+    home = Path(place if os.path.isabs(place) else os.path.expanduser("~/.cache"))
+    if not home.is_absolute():
+        raise FileNotFoundError("no folder to keep them in: set XDG_CACHE_HOME, or HOME")
+    folder = home / "attendant" / "kernels"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    status = folder.stat()
-    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-        raise PermissionError(f"others can write to {folder}: make it yours alone, by `chmod 700`")
+    for place in (folder, *folder.resolve().parents):
+        status = place.stat()
+        allowed, owners = 0, {os.geteuid()}
+        if place != folder:  # one above may be like /tmp, or of its user's own group, as many systems make it
+            everybody = stat.S_IWGRP | stat.S_IWOTH
+            allowed = everybody if status.st_mode & stat.S_ISVTX else stat.S_IWGRP * (status.st_gid == os.getegid())
+            owners |= {0}
+        if status.st_uid not in owners or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) & ~allowed:
+            raise PermissionError(f"others can change {place}: `chmod 700` it, or set XDG_CACHE_HOME to a folder of yours")
     return folder
 
 
 def _compile(sources: Path, folder: Path) -> Path:
+    """The library, which one process makes as others wait for it."""
     compiler = next((path for name in COMPILERS if (path := shutil.which(name))), None)
     if compiler is None:
         raise FileNotFoundError(f"no C compiler ({', '.join(COMPILERS)}) to make them with")
     files = sorted(sources.glob("*.[ch]"))
     said = b"\0".join((compiler.encode(), *map(str.encode, _FLAGS), *(file.read_bytes() for file in files)))
     library = folder / f"{hashlib.sha256(said).hexdigest()[:16]}.so"
-    if not library.exists():
-        with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            made = Path(scratch) / library.name
+    with (folder / "lock").open("a") as lock:
+        _acquire(lock, _LONGEST_S)
+        if not library.exists():
+            made = library.with_suffix(".part")
             words = [compiler, "-o", str(made), *(str(file) for file in files if file.suffix == ".c"), *_FLAGS]
-            subprocess.run(words, check=True, capture_output=True, timeout=_LONGEST_S)
+            held = [lock.fileno()]  # also by a compiler that outlives us
+            subprocess.run(words, check=True, capture_output=True, timeout=_LONGEST_S, pass_fds=held)
+            with made.open("rb") as written:
+                os.fsync(written.fileno())
             made.replace(library)
     return library
+
+
+def _acquire(lock, longest_s):
+    """Wait for a lock, though who holds it may stand still."""
+    end = time.monotonic() + longest_s
+    while True:
+        try:
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise TimeoutError("another process has been making them for a minute") from None
+            time.sleep(0.1)

@@ -1,5 +1,6 @@
 """Compiled once, for this user alone; and where that cannot be, none, with a line that says why."""
 
+import fcntl
 import logging
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ needs_kernels = pytest.mark.skipif(kernels() is None, reason="needs AVX-512 with
 @pytest.fixture
 def nothing_compiled(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(library, "_FLAGS", ("-O0", *library._FLAGS[1:]))  # a second in place of five
     kernels.cache_clear()
     yield tmp_path / "cache/attendant/kernels"
     kernels.cache_clear()
@@ -26,7 +28,8 @@ def nothing_compiled(tmp_path, monkeypatch):
 def test_they_are_compiled_once_and_nothing_is_left_over(nothing_compiled, monkeypatch):
     with ThreadPoolExecutor(4) as pool:
         (made,) = {*pool.map(lambda _: kernels(), range(4))}
-    assert [*nothing_compiled.iterdir()] == [made] and nothing_compiled.stat().st_mode & 0o777 == 0o700
+    assert {*nothing_compiled.iterdir()} == {made, nothing_compiled / "lock"}
+    assert nothing_compiled.stat().st_mode & 0o777 == 0o700
     kernels.cache_clear()
     monkeypatch.setattr(subprocess, "run", None)
     assert kernels() == made
@@ -52,6 +55,54 @@ def test_without_them_the_log_says_why(change, message, nothing_compiled, monkey
 
 def full():
     raise OSError("the disk is full")
+
+
+@needs_kernels
+def test_one_process_compiles_as_others_wait_and_none_waits_for_ever(nothing_compiled, monkeypatch, caplog):
+    began = []
+    real = subprocess.run
+    monkeypatch.setattr(subprocess, "run", lambda *words, **how: began.append(words) or real(*words, **how))
+    with ThreadPoolExecutor(4) as pool:
+        (made,) = {*pool.map(lambda _: library._compile(library._SOURCES, cache_folder()), range(4))}
+    assert len(began) == 1
+    made.unlink()
+    monkeypatch.setattr(library, "_LONGEST_S", 0.3)
+    with (nothing_compiled / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with caplog.at_level(logging.WARNING):
+            assert kernels() is None
+    assert "another process has been making them" in caplog.text
+
+
+@needs_kernels
+def test_what_a_killed_process_left_is_written_over(nothing_compiled):
+    made = kernels()
+    made.unlink()
+    made.with_suffix(".part").write_bytes(b"half of it")
+    kernels.cache_clear()
+    assert kernels() == made and {*nothing_compiled.iterdir()} == {made, nothing_compiled / "lock"}
+
+
+@pytest.mark.parametrize("place", ["", "a/relative/one"])
+def test_a_user_without_a_home_is_told_what_to_set(place, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", place)
+    monkeypatch.setattr(library.os.path, "expanduser", lambda path: path)
+    with pytest.raises(FileNotFoundError, match="set XDG_CACHE_HOME"):
+        cache_folder()
+
+
+@pytest.mark.parametrize(
+    ("mode", "group", "trusted"), [(0o777, 0, False), (0o1777, 0, True), (0o775, 0, True), (0o775, 1, False)]
+)
+def test_folders_above_are_those_that_nobody_else_can_change(mode, group, trusted, nothing_compiled, monkeypatch):
+    cache_folder()
+    nothing_compiled.parent.parent.chmod(mode)
+    monkeypatch.setattr(library.os, "getegid", lambda: nothing_compiled.stat().st_gid + group)
+    if trusted:
+        assert cache_folder() == nothing_compiled
+    else:
+        with pytest.raises(PermissionError, match="XDG_CACHE_HOME"):
+            cache_folder()
 
 
 @needs_kernels
