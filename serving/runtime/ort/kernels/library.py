@@ -64,7 +64,9 @@ def cache_folder() -> Path:
             allowed = everybody if status.st_mode & stat.S_ISVTX else stat.S_IWGRP * (status.st_gid == os.getegid())
             owners |= {0}
         if status.st_uid not in owners or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) & ~allowed:
-            raise PermissionError(f"others can change {place}: `chmod 700` it, or set XDG_CACHE_HOME to a folder of yours")
+            raise PermissionError(
+                f"others can change {place}: `chmod 700` it, or set XDG_CACHE_HOME to a folder of yours"
+            )
     return folder
 
 
