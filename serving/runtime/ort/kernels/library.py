@@ -17,6 +17,7 @@ import subprocess
 import time
 from functools import cache
 from pathlib import Path
+from typing import IO
 
 from serving.runtime.processor import has_instructions
 
@@ -50,10 +51,11 @@ def cache_folder() -> Path:
     Raises:
         OSError: it cannot be made, or others can write there or move it away: what lies in it is run.
     """
-    place = os.environ.get("XDG_CACHE_HOME", "")  # noqa: TID251  (the user's own word on where such files lie)
-    home = Path(place if os.path.isabs(place) else os.path.expanduser("~/.cache"))
-    if not home.is_absolute():
-        raise FileNotFoundError("no folder to keep them in: set XDG_CACHE_HOME, or HOME")
+    wanted = os.environ.get("XDG_CACHE_HOME", "")  # noqa: TID251  (the user's own word on where such files lie)
+    try:
+        home = Path(wanted) if Path(wanted).is_absolute() else Path.home() / ".cache"
+    except RuntimeError:
+        raise FileNotFoundError("no folder to keep them in: set XDG_CACHE_HOME, or HOME") from None
     folder = home / "attendant" / "kernels"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for place in (folder, *folder.resolve().parents):
@@ -91,12 +93,13 @@ def _compile(sources: Path, folder: Path) -> Path:
     return library
 
 
-def _acquire(lock, longest_s):
+def _acquire(lock: IO[str], longest_s: float) -> None:
     """Wait for a lock, though who holds it may stand still."""
     end = time.monotonic() + longest_s
     while True:
         try:
-            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
         except BlockingIOError:
             if time.monotonic() > end:
                 raise TimeoutError("another process has been making them for a minute") from None

@@ -53,6 +53,10 @@ def test_without_them_the_log_says_why(change, message, nothing_compiled, monkey
     assert message in caplog.text and "slower" in caplog.text
 
 
+def homeless():
+    raise RuntimeError("Could not determine home directory.")
+
+
 def full():
     raise OSError("the disk is full")
 
@@ -86,7 +90,7 @@ def test_what_a_killed_process_left_is_written_over(nothing_compiled):
 @pytest.mark.parametrize("place", ["", "a/relative/one"])
 def test_a_user_without_a_home_is_told_what_to_set(place, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", place)
-    monkeypatch.setattr(library.os.path, "expanduser", lambda path: path)
+    monkeypatch.setattr(Path, "home", homeless)
     with pytest.raises(FileNotFoundError, match="set XDG_CACHE_HOME"):
         cache_folder()
 
