@@ -1,5 +1,6 @@
 """What the processor decides of how a graph is run."""
 
+import os
 import platform
 import re
 from functools import cache
@@ -20,10 +21,24 @@ def sums_of_bytes_overflow(cpuinfo: Path = _CPUINFO) -> bool:
     return "avx2" in known and "vnni" not in known
 
 
+_LIMITS = {
+    "AVX2": r"avx512|avx_vnni|amx",
+    "AVX2_VNNI": r"avx512|amx",
+    "AVX512_CORE_VNNI": r"avx512_(bf16|fp16)|amx",
+    "AVX512_CORE_BF16": r"avx512_fp16|amx",
+}
+
+
 @cache
 def has_instructions(wanted: frozenset[str], cpuinfo: Path = _CPUINFO) -> bool:
-    """Whether the processor, and the system, know all of these, by their names in ``/proc/cpuinfo``."""
-    return wanted <= set(_known(cpuinfo).split())
+    """Whether the processor, and the system, know all of these, by their names in ``/proc/cpuinfo``.
+
+    What oneDNN's ``ONEDNN_MAX_CPU_ISA`` forbids, it does not know: OpenVINO and torch keep to that as well.
+    """
+    limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "")  # noqa: TID251  (a library's own variable, of its name)
+    hidden = _LIMITS.get(limit.upper(), r"$^")
+    known = {name for name in _known(cpuinfo).split() if not re.match(hidden, name)}
+    return wanted <= known
 
 
 def processor_name(cpuinfo: Path = _CPUINFO) -> str:

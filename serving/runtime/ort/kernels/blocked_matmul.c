@@ -5,11 +5,11 @@
    The activations of each row are rounded to 8 bits block by block, q_b = round(x_b / r_b) with r_b = max |x_b| / 127, so
    that a row's result depends on that row alone, to the last bit: whichever rows stand beside it, and however many.
 
-   Weights are laid out once, as the kernel is created, in tiles of 32 columns:
+   Weights are laid out once, as the kernel is created, in tiles of two vectors' columns (L: a vector's 32-bit numbers):
 
-       for each four (8 bits) or eight (4 bits) of a block's numbers: 2 × [16 columns × 4 bytes]
+       for each four (8 bits) or eight (4 bits) of a block's numbers: 2 × [L columns × 4 bytes]
 
-   One VPDPBUSD adds four products to each of 16 columns; two tiles of 16 and up to eight rows are summed in registers. Of
+   One VPDPBUSD adds four products to each of L columns; two vectors of columns and some rows are summed in registers. Of
    4 bits, the low halves of bytes hold the first four numbers, the high halves the next four.
 
    Legend: x [..., in] float, W [in, out] or, transposed, [out, in], of 4 or 8 bits; s, z [⌈in / block⌉, out], or [out] of
@@ -19,9 +19,11 @@
 #define OPERATOR "BlockedMatMul"
 #include "memory.h"
 #include "operator.h"
+#include "vectors.h"
 
-#define COLUMNS 32
-#define ROWS 8
+#define COLUMNS (2 * LANES)
+#define ROWS (LANES / 2) /* whose sums fit the registers */
+#define STEP (4 * COLUMNS) /* bytes of weights that are multiplied at once */
 #define CHUNKS 16          /* of the columns, for threads to take */
 #define NEAR_ROWS 64       /* that stay in a near cache while a thread multiplies them by its columns */
 #define PARALLEL_ROWS 16   /* from so many on, rows are rounded by all threads */
@@ -36,7 +38,7 @@ typedef struct {
     int bits;
     int32_t zero;    /* of all columns, where they have none of their own */
     Chunk *chunk;     /* that holds the weights */
-    uint8_t *weights; /* [tiles, in / (8 or 4), 2, 16, 4] */
+    uint8_t *weights; /* [tiles, in / (8 or 4), 2, LANES, 4] */
     float *scales;   /* [tiles, blocks, COLUMNS] */
     int32_t *zeros;  /* likewise, or none */
 } Kernel;
@@ -49,13 +51,13 @@ static void destroy(void *kernel) {
     free(k);
 }
 
-static int level(const Tensor *tensor, int64_t place) { /* a number of the weight, from zero up */
+static int level(const Tensor *tensor, int64_t place) { /* a number of the weight, as it is multiplied */
     const uint8_t *bytes = tensor->data;
     switch (tensor->type) {
         case UINT4: return (bytes[place / 2] >> (place % 2 * 4)) & 15;
         case INT4: return ((bytes[place / 2] >> (place % 2 * 4)) & 15) ^ 8;
-        case INT8: return bytes[place] ^ 128;
-        default: return bytes[place];
+        case INT8: return (bytes[place] ^ 128) - 128 * BYTES_ARE_SIGNED;
+        default: return bytes[place] - 128 * BYTES_ARE_SIGNED;
     }
 }
 
@@ -63,7 +65,7 @@ static void pack(Kernel *k, const Tensor *weight, int transposed) {
     const int64_t step = k->bits == 4 ? 8 : 4;
     for (int64_t tile = 0; tile < k->tiles; ++tile)
         for (int64_t i = 0; i < k->in; ++i) {
-            uint8_t *to = k->weights + (tile * (k->in / step) + i / step) * 128 + i % 4;
+            uint8_t *to = k->weights + (tile * (k->in / step) + i / step) * STEP + i % 4;
             int shift = k->bits == 4 && i % 8 >= 4 ? 4 : 0;
             for (int64_t column = 0; column < COLUMNS && tile * COLUMNS + column < k->out; ++column) {
                 int64_t n = tile * COLUMNS + column;
@@ -115,8 +117,8 @@ static Status *fill(Kernel *k, const Info *info) {
     k->scales = tiled(k, sizeof(float));
     REQUIRE(k->weights && k->scales, "memory for the weight");
     pack(k, &weight, transposed != 0);
-    int32_t middle = weight.type == INT4 ? 8 : weight.type == INT8 ? 128 : 0;
-    k->zero = middle;
+    k->zero = weight.type == INT4 ? 8 : weight.type == INT8 ? 128 : 0;
+    if (k->bits == 8) k->zero -= 128 * BYTES_ARE_SIGNED;
     if (values[2]) {
         TRY(read_tensor(values[2], &zero));
         REQUIRE(zero.type == weight.type && is_of_blocks(&zero, k), "a zero point a block and column, of the weight's type");
@@ -149,31 +151,31 @@ typedef struct {
     int32_t *sums;  /* [rows, blocks], of q */
 } Work;
 
-VNNI static void round_row(void *work, size_t row) {
+static void round_row(void *work, size_t row) {
     const Work *w = work;
     const Kernel *k = w->kernel;
     const float *x = w->x + row * k->in;
     int8_t *q = w->q + row * k->in;
     for (int64_t b = 0; b < k->blocks; ++b, x += k->block, q += k->block) {
         const int64_t length = length_of(k, b);
-        __m512 most = _mm512_setzero_ps();
-        __mmask16 odd = 0; /* not a number, which a maximum would lose */
-        for (int64_t i = 0; i < length; i += 16) {
-            __m512 part = _mm512_loadu_ps(x + i);
-            odd |= _mm512_cmp_ps_mask(part, part, _CMP_UNORD_Q);
-            most = _mm512_max_ps(most, _mm512_abs_ps(part));
+        Floats most = all_floats(0);
+        int odd = 0; /* not a number, which a maximum would lose */
+        for (int64_t i = 0; i < length; i += LANES) {
+            Floats part = load_floats(x + i);
+            odd |= any_odd(part);
+            most = larger(most, magnitude(part));
         }
-        float largest = _mm512_reduce_max_ps(most);
+        float largest = largest_of(most);
         int counts = largest > LEAST_SCALE;
-        __m512 inverse = _mm512_set1_ps(counts ? 127.0f / largest : 0.0f);
-        __m512i sum = _mm512_setzero_si512();
-        for (int64_t i = 0; i < length; i += 16) {
-            __m512i part = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + i), inverse));
-            sum = _mm512_add_epi32(sum, part);
-            _mm_storeu_si128((__m128i *)(q + i), _mm512_cvtsepi32_epi8(part));
+        Floats inverse = all_floats(counts ? 127.0f / largest : 0.0f);
+        Integers sum = all_integers(0);
+        for (int64_t i = 0; i < length; i += LANES) {
+            Integers part = to_integers(times(load_floats(x + i), inverse));
+            sum = add_integers(sum, part);
+            store_bytes(q + i, part);
         }
         w->r[row * k->blocks + b] = odd ? __builtin_nanf("") : counts ? largest / 127.0f : 0.0f;
-        w->sums[row * k->blocks + b] = _mm512_reduce_add_epi32(sum);
+        w->sums[row * k->blocks + b] = sum_of_integers(sum);
     }
 }
 
@@ -184,74 +186,71 @@ static inline int32_t four(const int8_t *q) {
 }
 
 /* `rows` and `bits` are constants wherever this is inlined, so that all sums stay in registers. */
-VNNI INLINE void multiply(
-    const Work *w, int64_t tile, int64_t row, const int rows, const int bits) {
+INLINE void multiply(const Work *w, int64_t tile, int64_t row, const int rows, const int bits) {
     const Kernel *k = w->kernel;
     const int step = bits == 4 ? 8 : 4;
-    const uint8_t *weights = k->weights + tile * (k->in / step) * 128;
-    const __m512i low = _mm512_set1_epi8(15);
+    const uint8_t *weights = k->weights + tile * (k->in / step) * STEP;
     const int8_t *q = w->q + row * k->in;
-    __m512 y[ROWS][2];
-    for (int m = 0; m < rows; ++m) y[m][0] = y[m][1] = _mm512_setzero_ps();
+    Floats y[ROWS][2];
+    for (int m = 0; m < rows; ++m) y[m][0] = y[m][1] = all_floats(0);
     for (int64_t b = 0; b < k->blocks; ++b, q += k->block) {
         const int64_t length = length_of(k, b);
-        __m512i sum[ROWS][2];
+        Integers sum[ROWS][2];
         for (int m = 0; m < rows; ++m) {
             int32_t of_row = -w->sums[(row + m) * k->blocks + b];
             if (k->zeros) {
                 const int32_t *zeros = k->zeros + (tile * k->blocks + b) * COLUMNS;
                 for (int c = 0; c < 2; ++c)
-                    sum[m][c] = _mm512_mullo_epi32(_mm512_loadu_si512(zeros + c * 16), _mm512_set1_epi32(of_row));
-            } else sum[m][0] = sum[m][1] = _mm512_set1_epi32(of_row * k->zero);
+                    sum[m][c] = multiply_integers(load_integers(zeros + c * LANES), all_integers(of_row));
+            } else sum[m][0] = sum[m][1] = all_integers(of_row * k->zero);
         }
-        for (int64_t i = 0; i < length; i += step, weights += 128) {
-            _mm_prefetch((const char *)weights + AHEAD, _MM_HINT_T0);
-            _mm_prefetch((const char *)weights + AHEAD + 64, _MM_HINT_T0);
-            __m512i left = _mm512_load_si512(weights), right = _mm512_load_si512(weights + 64);
+        for (int64_t i = 0; i < length; i += step, weights += STEP) {
+            for (int line = 0; line < STEP; line += 64) _mm_prefetch((const char *)weights + AHEAD + line, _MM_HINT_T0);
+            Integers left = load_integers(weights), right = load_integers(weights + STEP / 2);
             if (bits == 4) {
-                __m512i left_low = _mm512_and_si512(left, low), right_low = _mm512_and_si512(right, low);
-                __m512i left_high = _mm512_and_si512(_mm512_srli_epi16(left, 4), low);
-                __m512i right_high = _mm512_and_si512(_mm512_srli_epi16(right, 4), low);
+                Integers left_low = low_halves(left), right_low = low_halves(right);
+                Integers left_high = high_halves(left), right_high = high_halves(right);
                 for (int m = 0; m < rows; ++m) {
-                    __m512i first = _mm512_set1_epi32(four(q + m * k->in + i));
-                    __m512i second = _mm512_set1_epi32(four(q + m * k->in + i + 4));
-                    sum[m][0] = _mm512_dpbusd_epi32(sum[m][0], left_low, first);
-                    sum[m][1] = _mm512_dpbusd_epi32(sum[m][1], right_low, first);
-                    sum[m][0] = _mm512_dpbusd_epi32(sum[m][0], left_high, second);
-                    sum[m][1] = _mm512_dpbusd_epi32(sum[m][1], right_high, second);
+                    Integers first_four = all_integers(four(q + m * k->in + i));
+                    Integers second_four = all_integers(four(q + m * k->in + i + 4));
+                    sum[m][0] = plus_fours(sum[m][0], left_low, first_four, bits);
+                    sum[m][1] = plus_fours(sum[m][1], right_low, first_four, bits);
+                    sum[m][0] = plus_fours(sum[m][0], left_high, second_four, bits);
+                    sum[m][1] = plus_fours(sum[m][1], right_high, second_four, bits);
                 }
             } else {
                 for (int m = 0; m < rows; ++m) {
-                    __m512i first = _mm512_set1_epi32(four(q + m * k->in + i));
-                    sum[m][0] = _mm512_dpbusd_epi32(sum[m][0], left, first);
-                    sum[m][1] = _mm512_dpbusd_epi32(sum[m][1], right, first);
+                    Integers numbers = all_integers(four(q + m * k->in + i));
+                    sum[m][0] = plus_fours(sum[m][0], left, numbers, bits);
+                    sum[m][1] = plus_fours(sum[m][1], right, numbers, bits);
                 }
             }
         }
         const float *scales = k->scales + (tile * k->blocks + b) * COLUMNS;
         for (int m = 0; m < rows; ++m) {
-            __m512 r = _mm512_set1_ps(w->r[(row + m) * k->blocks + b]);
+            Floats r = all_floats(w->r[(row + m) * k->blocks + b]);
             for (int c = 0; c < 2; ++c)
-                y[m][c] = _mm512_fmadd_ps(
-                    _mm512_cvtepi32_ps(sum[m][c]), _mm512_mul_ps(_mm512_loadu_ps(scales + c * 16), r), y[m][c]);
+                y[m][c] = plus_product(y[m][c], from_integers(sum[m][c]), times(load_floats(scales + c * LANES), r));
         }
     }
     for (int c = 0; c < 2; ++c) {
-        int64_t column = tile * COLUMNS + c * 16, left = k->out - column;
+        int64_t column = tile * COLUMNS + c * LANES, left = k->out - column;
         if (left <= 0) return;
-        __mmask16 there = left >= 16 ? 0xFFFF : (__mmask16)((1u << left) - 1);
-        for (int m = 0; m < rows; ++m) _mm512_mask_storeu_ps(w->y + (row + m) * k->out + column, there, y[m][c]);
+        for (int m = 0; m < rows; ++m) store_some(w->y + (row + m) * k->out + column, first(left), y[m][c]);
     }
 }
 
 #define CASE(count, bits)                                                                                              \
     case count: multiply(w, tile, row, count, bits); break;
+#if ROWS == 8
+#define CASES(bits) CASE(1, bits) CASE(2, bits) CASE(3, bits) CASE(4, bits) CASE(5, bits) CASE(6, bits) CASE(7, bits)
+#else
+#define CASES(bits) CASE(1, bits) CASE(2, bits) CASE(3, bits)
+#endif
 #define MULTIPLY_TILE(name, bits)                                                                                      \
-    VNNI static void name(const Work *w, int64_t tile, int64_t row, int64_t end) {                                     \
+    static void name(const Work *w, int64_t tile, int64_t row, int64_t end) {                                          \
         for (; row + ROWS <= end; row += ROWS) multiply(w, tile, row, ROWS, bits);                                     \
-        switch (end - row) {                                                                                           \
-            CASE(1, bits) CASE(2, bits) CASE(3, bits) CASE(4, bits) CASE(5, bits) CASE(6, bits) CASE(7, bits)          \
-        }                                                                                                              \
+        switch (end - row) { CASES(bits) }                                                                             \
     }
 MULTIPLY_TILE(multiply_tile_4, 4)
 MULTIPLY_TILE(multiply_tile_8, 8)

@@ -19,12 +19,12 @@
 
 #define OPERATOR "CachedAttention"
 #include "operator.h"
-
-#include <math.h>
+#include "vectors.h"
 
 #define BLOCK 256       /* keys, whose scores lie in the nearest cache */
-#define STRIDE (BLOCK + 16) /* of queries' scores there, which a power of two would let displace each other */
+#define STRIDE (BLOCK + LANES) /* of queries' scores there, which a power of two would let displace each other */
 #define TOGETHER 6      /* heads that share a value's conversion */
+#define WIDTH (LANES / 4) /* vectors of a head's numbers that are summed in registers */
 #define MOST_HEADS 64   /* of a group */
 #define MOST_SIZE 512   /* of a head: 2¹⁵ · 2⁷ · 512 fits 32 bits */
 #define POSITIONS 16    /* of a row that a thread takes at once */
@@ -49,175 +49,174 @@ typedef struct {
 /* ---- sums ---------------------------------------------------------------------------------------------------------- */
 
 /* e^x of numbers that are not above zero, by its Taylor series: what is left out is less than 10⁻⁸ of it. */
-VNNI INLINE __m512 exponential(__m512 x) {
-    const __m512 most_below = _mm512_set1_ps(-104.0f); /* what is smaller is 0 */
-    x = _mm512_max_ps(most_below, x); /* of none and a number, the second: none */
-    __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), 0);
-    __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
-    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r);
-    __m512 y = _mm512_set1_ps(1.0f / 5040);
+INLINE Floats exponential(Floats x) {
+    x = larger(all_floats(-104.0f), x); /* what is smaller is 0; what is no number stays none */
+    Floats n = nearest(times(x, all_floats(1.44269504f)));
+    Floats r = minus_product(x, n, all_floats(0.693359375f));
+    r = minus_product(r, n, all_floats(-2.12194440e-4f));
+    Floats y = all_floats(1.0f / 5040);
     const float taylor[] = {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f};
-    for (int i = 0; i < 7; ++i) y = _mm512_fmadd_ps(y, r, _mm512_set1_ps(taylor[i]));
-    return _mm512_scalef_ps(y, n);
+    for (int i = 0; i < 7; ++i) y = plus_product(all_floats(taylor[i]), y, r);
+    return scaled(y, n);
 }
 
-/* Sixteen sums, each of the numbers of one vector, in order: of floats or of integers. */
-#define SUM_SIXTEEN(name, vector, add, low32, high32, low64, high64, shuffle)                                          \
-    VNNI INLINE vector name(const vector v[16]) {                                                                      \
-        vector pairs[8], fours[4];                                                                                     \
-        for (int i = 0; i < 8; ++i) pairs[i] = add(low32(v[2 * i], v[2 * i + 1]), high32(v[2 * i], v[2 * i + 1]));     \
+/* As many sums as a vector has numbers, each of the numbers of one vector, in order: of floats or of integers. */
+#if LANES == 16
+#define BESIDE(a, b, which) _mm512_shuffle_i32x4(a, b, which)
+#define SUM_ALL(name, add)                                                                                             \
+    INLINE Integers name(const Integers v[16]) {                                                                       \
+        Integers pairs[8], fours[4];                                                                                   \
+        for (int i = 0; i < 8; ++i) pairs[i] = add(UNPACK_LOW(v[2 * i], v[2 * i + 1]), UNPACK_HIGH(v[2 * i], v[2 * i + 1]));     \
         for (int i = 0; i < 4; ++i)                                                                                    \
-            fours[i] = add(low64(pairs[2 * i], pairs[2 * i + 1]), high64(pairs[2 * i], pairs[2 * i + 1]));             \
-        vector left = add(shuffle(fours[0], fours[1], 0x88), shuffle(fours[0], fours[1], 0xDD));                       \
-        vector right = add(shuffle(fours[2], fours[3], 0x88), shuffle(fours[2], fours[3], 0xDD));                      \
-        return add(shuffle(left, right, 0x88), shuffle(left, right, 0xDD));                                            \
+            fours[i] = add(UNPACK_LOW_TWO(pairs[2 * i], pairs[2 * i + 1]), UNPACK_HIGH_TWO(pairs[2 * i], pairs[2 * i + 1]));     \
+        Integers left = add(BESIDE(fours[0], fours[1], 0x88), BESIDE(fours[0], fours[1], 0xDD));                       \
+        Integers right = add(BESIDE(fours[2], fours[3], 0x88), BESIDE(fours[2], fours[3], 0xDD));                      \
+        return add(BESIDE(left, right, 0x88), BESIDE(left, right, 0xDD));                                              \
     }
-#define LOW64_PS(a, b) _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
-#define HIGH64_PS(a, b) _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
-SUM_SIXTEEN(sum_floats, __m512, _mm512_add_ps, _mm512_unpacklo_ps, _mm512_unpackhi_ps, LOW64_PS, HIGH64_PS,
-            _mm512_shuffle_f32x4)
-SUM_SIXTEEN(sum_integers, __m512i, _mm512_add_epi32, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32,
-            _mm512_unpacklo_epi64, _mm512_unpackhi_epi64, _mm512_shuffle_i32x4)
+#else
+#define BESIDE(a, b, which) _mm256_permute2x128_si256(a, b, which)
+#define SUM_ALL(name, add)                                                                                             \
+    INLINE Integers name(const Integers v[8]) {                                                                        \
+        Integers pairs[4], fours[2];                                                                                   \
+        for (int i = 0; i < 4; ++i) pairs[i] = add(UNPACK_LOW(v[2 * i], v[2 * i + 1]), UNPACK_HIGH(v[2 * i], v[2 * i + 1]));     \
+        for (int i = 0; i < 2; ++i)                                                                                    \
+            fours[i] = add(UNPACK_LOW_TWO(pairs[2 * i], pairs[2 * i + 1]), UNPACK_HIGH_TWO(pairs[2 * i], pairs[2 * i + 1]));     \
+        return add(BESIDE(fours[0], fours[1], 0x20), BESIDE(fours[0], fours[1], 0x31));                                \
+    }
+#endif
+#define ADD_AS_FLOATS(a, b) AS_INTEGERS(add_floats(AS_FLOATS(a), AS_FLOATS(b)))
+SUM_ALL(sum_floats, ADD_AS_FLOATS)
+SUM_ALL(sum_integers, add_integers)
 
-/* Of `count` keys in a row, the products with one query, times a factor; behind the last, up to sixteen of no meaning. */
-VNNI INLINE void score(const void *keys, int count, const void *query, int64_t size, float factor, float *scores,
-                       const int of_integers) {
-    for (int j = 0; j < count; j += 16) {
-        __m512 found;
-        if (of_integers) {
-            __m512i sums[16];
-            for (int i = 0; i < 16; ++i) {
-                const int8_t *key = (const int8_t *)keys + (j + i < count ? j + i : count - 1) * size;
-                sums[i] = _mm512_setzero_si512();
-                for (int64_t d = 0; d < size; d += 32) {
-                    __m512i part = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(key + d)));
-                    sums[i] = _mm512_dpwssd_epi32(sums[i], part, _mm512_loadu_si512((const int16_t *)query + d));
-                }
+/* Of `count` keys in a row, the products with one query, times a factor; behind the last, up to LANES of no meaning. */
+INLINE void score(const void *keys, int count, const void *query, int64_t size, float factor, float *scores,
+                  const int of_integers) {
+    for (int j = 0; j < count; j += LANES) {
+        Integers sums[LANES];
+        for (int i = 0; i < LANES; ++i) {
+            const int64_t place = (j + i < count ? j + i : count - 1) * size;
+            if (of_integers) {
+                sums[i] = all_integers(0);
+                for (int64_t d = 0; d < size; d += 2 * LANES)
+                    sums[i] = plus_pairs(
+                        sums[i], load_pairs((const int8_t *)keys + place + d), load_integers((const int16_t *)query + d));
+            } else {
+                Floats sum = all_floats(0);
+                for (int64_t d = 0; d < size; d += LANES)
+                    sum = plus_product(sum, load_floats((const float *)keys + place + d), load_floats((const float *)query + d));
+                sums[i] = AS_INTEGERS(sum);
             }
-            found = _mm512_cvtepi32_ps(sum_integers(sums));
-        } else {
-            __m512 sums[16];
-            for (int i = 0; i < 16; ++i) {
-                const float *key = (const float *)keys + (j + i < count ? j + i : count - 1) * size;
-                sums[i] = _mm512_setzero_ps();
-                for (int64_t d = 0; d < size; d += 16)
-                    sums[i] = _mm512_fmadd_ps(_mm512_loadu_ps(key + d), _mm512_loadu_ps((const float *)query + d), sums[i]);
-            }
-            found = sum_floats(sums);
         }
-        _mm512_storeu_ps(scores + j, _mm512_mul_ps(found, _mm512_set1_ps(factor)));
+        Floats found = of_integers ? from_integers(sum_integers(sums)) : AS_FLOATS(sum_floats(sums));
+        store_floats(scores + j, times(found, all_floats(factor)));
     }
 }
 
-/* Sixteen rows of sixteen become columns. */
-VNNI INLINE void transpose(__m512i v[16]) {
-    __m512i w[16];
-    for (int i = 0; i < 16; i += 2) {
-        w[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
-        w[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
+/* As many rows as a vector has numbers become columns. */
+INLINE void transpose(Integers v[LANES]) {
+    Integers w[LANES];
+    for (int i = 0; i < LANES; i += 2) {
+        w[i] = UNPACK_LOW(v[i], v[i + 1]);
+        w[i + 1] = UNPACK_HIGH(v[i], v[i + 1]);
     }
-    for (int i = 0; i < 16; i += 4)
+    for (int i = 0; i < LANES; i += 4)
         for (int k = 0; k < 2; ++k) {
-            v[i + 2 * k] = _mm512_unpacklo_epi64(w[i + k], w[i + k + 2]);
-            v[i + 2 * k + 1] = _mm512_unpackhi_epi64(w[i + k], w[i + k + 2]);
+            v[i + 2 * k] = UNPACK_LOW_TWO(w[i + k], w[i + k + 2]);
+            v[i + 2 * k + 1] = UNPACK_HIGH_TWO(w[i + k], w[i + k + 2]);
         }
     for (int i = 0; i < 4; ++i) {
-        __m512i left = _mm512_shuffle_i32x4(v[i], v[i + 4], 0x88), right = _mm512_shuffle_i32x4(v[i + 8], v[i + 12], 0x88);
-        __m512i upper = _mm512_shuffle_i32x4(v[i], v[i + 4], 0xDD), lower = _mm512_shuffle_i32x4(v[i + 8], v[i + 12], 0xDD);
-        w[i] = _mm512_shuffle_i32x4(left, right, 0x88);
-        w[i + 8] = _mm512_shuffle_i32x4(left, right, 0xDD);
-        w[i + 4] = _mm512_shuffle_i32x4(upper, lower, 0x88);
-        w[i + 12] = _mm512_shuffle_i32x4(upper, lower, 0xDD);
+#if LANES == 16
+        Integers left = BESIDE(v[i], v[i + 4], 0x88), right = BESIDE(v[i + 8], v[i + 12], 0x88);
+        Integers upper = BESIDE(v[i], v[i + 4], 0xDD), lower = BESIDE(v[i + 8], v[i + 12], 0xDD);
+        w[i] = BESIDE(left, right, 0x88);
+        w[i + 8] = BESIDE(left, right, 0xDD);
+        w[i + 4] = BESIDE(upper, lower, 0x88);
+        w[i + 12] = BESIDE(upper, lower, 0xDD);
+#else
+        w[i] = BESIDE(v[i], v[i + 4], 0x20);
+        w[i + 4] = BESIDE(v[i], v[i + 4], 0x31);
+#endif
     }
     memcpy(v, w, sizeof w);
 }
 
-/* Sixteen keys side by side: [size, 16] of floats, or [size / 2, 16, 2] of integers in 16 bits. */
-VNNI INLINE void turn_over(const void *keys, int count, int64_t size, __m512i *turned, const int of_integers) {
-    for (int64_t d = 0; d < size; d += of_integers ? 32 : 16) {
-        __m512i v[16];
-        for (int i = 0; i < 16; ++i) {
+/* LANES keys side by side: [size, LANES] of floats, or [size / 2, LANES, 2] of integers in 16 bits. */
+INLINE void turn_over(const void *keys, int count, int64_t size, Integers *turned, const int of_integers) {
+    for (int64_t d = 0; d < size; d += of_integers ? 2 * LANES : LANES) {
+        Integers v[LANES];
+        for (int i = 0; i < LANES; ++i) {
             const int64_t place = (i < count ? i : count - 1) * size + d;
-            v[i] = of_integers ? _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)((const int8_t *)keys + place)))
-                               : _mm512_loadu_si512((const float *)keys + place);
+            v[i] = of_integers ? load_pairs((const int8_t *)keys + place) : load_integers((const float *)keys + place);
         }
         transpose(v);
-        for (int i = 0; i < 16; ++i) turned[(of_integers ? d / 2 : d) + i] = v[i];
+        for (int i = 0; i < LANES; ++i) turned[(of_integers ? d / 2 : d) + i] = v[i];
     }
 }
 
-/* The products of sixteen keys that lie side by side with one query: the same sums in the same order as in `score`. */
-VNNI INLINE void score_turned(const __m512i *keys, const void *query, int64_t size, float factor, float *scores,
-                              const int of_integers) {
-    __m512 found;
+/* The products of LANES keys that lie side by side with one query: the same sums in the same order as in `score`. */
+INLINE void score_turned(const Integers *keys, const void *query, int64_t size, float factor, float *scores,
+                         const int of_integers) {
+    Floats found;
     if (of_integers) {
-        __m512i sums[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()};
+        Integers sums[4] = {all_integers(0), all_integers(0), all_integers(0), all_integers(0)};
         const int32_t *pairs = query;
         for (int64_t d = 0; d < size / 2; d += 4)
-            for (int i = 0; i < 4; ++i) sums[i] = _mm512_dpwssd_epi32(sums[i], keys[d + i], _mm512_set1_epi32(pairs[d + i]));
-        found = _mm512_cvtepi32_ps(
-            _mm512_add_epi32(_mm512_add_epi32(sums[0], sums[1]), _mm512_add_epi32(sums[2], sums[3])));
+            for (int i = 0; i < 4; ++i) sums[i] = plus_pairs(sums[i], keys[d + i], all_integers(pairs[d + i]));
+        found = from_integers(add_integers(add_integers(sums[0], sums[1]), add_integers(sums[2], sums[3])));
     } else {
-        __m512 sums[16], fours[4];
-        for (int i = 0; i < 16; ++i) sums[i] = _mm512_setzero_ps();
-        for (int64_t d = 0; d < size; d += 16)
-            for (int i = 0; i < 16; ++i)
-                sums[i] = _mm512_fmadd_ps(
-                    _mm512_castsi512_ps(keys[d + i]), _mm512_set1_ps(((const float *)query)[d + i]), sums[i]);
-        for (int i = 0; i < 4; ++i)
-            fours[i] = _mm512_add_ps(_mm512_add_ps(sums[4 * i], sums[4 * i + 2]),
-                                     _mm512_add_ps(sums[4 * i + 1], sums[4 * i + 3]));
-        found = _mm512_add_ps(_mm512_add_ps(fours[0], fours[1]), _mm512_add_ps(fours[2], fours[3]));
+        Floats sums[LANES], fours[LANES / 4];
+        for (int i = 0; i < LANES; ++i) sums[i] = all_floats(0);
+        for (int64_t d = 0; d < size; d += LANES)
+            for (int i = 0; i < LANES; ++i)
+                sums[i] = plus_product(sums[i], AS_FLOATS(keys[d + i]), all_floats(((const float *)query)[d + i]));
+        for (int i = 0; i < LANES / 4; ++i)
+            fours[i] = add_floats(add_floats(sums[4 * i], sums[4 * i + 2]), add_floats(sums[4 * i + 1], sums[4 * i + 3]));
+        found = add_floats(fours[0], fours[1]);
+        if (LANES == 16) found = add_floats(found, add_floats(fours[LANES / 4 - 2], fours[LANES / 4 - 1]));
     }
-    _mm512_storeu_ps(scores, _mm512_mul_ps(found, _mm512_set1_ps(factor)));
+    store_floats(scores, times(found, all_floats(factor)));
 }
 
 /* Scores of a block become weights, relative to the largest score so far; what was summed before is to be scaled so. */
-VNNI INLINE float weigh(float *scores, int count, float *largest, float *total) {
-    __m512 most = _mm512_set1_ps(-INFINITY), sum = _mm512_setzero_ps();
-    for (int j = 0; j < count; j += 16) {
-        __mmask16 there = count - j >= 16 ? 0xFFFF : (__mmask16)((1u << (count - j)) - 1);
-        most = _mm512_mask_max_ps(most, there, most, _mm512_loadu_ps(scores + j));
-    }
-    float before = *largest, found = _mm512_reduce_max_ps(most);
+INLINE float weigh(float *scores, int count, float *largest, float *total) {
+    Floats most = all_floats(-INFINITY), sum = all_floats(0);
+    for (int j = 0; j < count; j += LANES)
+        most = either(first(count - j), larger(most, load_floats(scores + j)), most);
+    float before = *largest, found = largest_of(most);
     *largest = found > before ? found : before;
-    for (int j = 0; j < count; j += 16) {
-        __mmask16 there = count - j >= 16 ? 0xFFFF : (__mmask16)((1u << (count - j)) - 1);
-        __m512 weights = exponential(_mm512_sub_ps(_mm512_loadu_ps(scores + j), _mm512_set1_ps(*largest)));
-        weights = _mm512_maskz_mov_ps(there, weights);
-        sum = _mm512_add_ps(sum, weights);
-        _mm512_storeu_ps(scores + j, weights);
+    for (int j = 0; j < count; j += LANES) {
+        Floats weights = exponential(subtract(load_floats(scores + j), all_floats(*largest)));
+        weights = either(first(count - j), weights, all_floats(0));
+        sum = add_floats(sum, weights);
+        store_floats(scores + j, weights);
     }
-    float scaled = before == -INFINITY ? 0.0f : expf(before - *largest);
-    *total = *total * scaled + _mm512_reduce_add_ps(sum);
-    return scaled;
+    float factor = before == -INFINITY ? 0.0f : expf(before - *largest);
+    *total = *total * factor + sum_of(sum);
+    return factor;
 }
 
-/* Add weighted values of a block to the sums of some heads, for 16 · width numbers of a head. */
-VNNI INLINE void add_values(const void *values, int count, int64_t size, const float *weights, const float *scaled,
-                            float *const *sums, int64_t at, const int heads, const int width, const int of_integers) {
-    __m512 y[TOGETHER][4];
+/* Add weighted values of a block to the sums of some heads, for LANES · width numbers of a head. */
+INLINE void add_values(const void *values, int count, int64_t size, const float *weights, const float *factors,
+                       float *const *sums, int64_t at, const int heads, const int width, const int of_integers) {
+    Floats y[TOGETHER][WIDTH];
     for (int h = 0; h < heads; ++h)
-        for (int i = 0; i < width; ++i)
-            y[h][i] = _mm512_mul_ps(_mm512_loadu_ps(sums[h] + at + i * 16), _mm512_set1_ps(scaled[h]));
+        for (int i = 0; i < width; ++i) y[h][i] = times(load_floats(sums[h] + at + i * LANES), all_floats(factors[h]));
     for (int j = 0; j < count; ++j) {
-        __m512 v[4];
+        Floats v[WIDTH];
         for (int i = 0; i < width; ++i)
-            v[i] = of_integers
-                       ? _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(
-                             _mm_loadu_si128((const __m128i *)((const int8_t *)values + j * size + i * 16))))
-                       : _mm512_loadu_ps((const float *)values + j * size + i * 16);
+            v[i] = of_integers ? from_integers(load_bytes((const int8_t *)values + j * size + i * LANES))
+                               : load_floats((const float *)values + j * size + i * LANES);
         for (int h = 0; h < heads; ++h) {
-            __m512 weight = _mm512_set1_ps(weights[h * STRIDE + j]);
-            for (int i = 0; i < width; ++i) y[h][i] = _mm512_fmadd_ps(weight, v[i], y[h][i]);
+            Floats weight = all_floats(weights[h * STRIDE + j]);
+            for (int i = 0; i < width; ++i) y[h][i] = plus_product(y[h][i], weight, v[i]);
         }
     }
     for (int h = 0; h < heads; ++h)
-        for (int i = 0; i < width; ++i) _mm512_storeu_ps(sums[h] + at + i * 16, y[h][i]);
+        for (int i = 0; i < width; ++i) store_floats(sums[h] + at + i * LANES, y[h][i]);
 }
 
 #define ADD(heads, width)                                                                                              \
-    add_values((const char *)values + d * bytes, count, size, weights, scaled, sums, d, heads, width, of_integers)
+    add_values((const char *)values + d * bytes, count, size, weights, factors, sums, d, heads, width, of_integers)
 #define ADD_OF(width)                                                                                                  \
     switch (heads) {                                                                                                   \
         case 1: ADD(1, width); break;                                                                                  \
@@ -227,17 +226,17 @@ VNNI INLINE void add_values(const void *values, int count, int64_t size, const f
         case 5: ADD(5, width); break;                                                                                  \
         default: ADD(6, width);                                                                                        \
     }
-VNNI INLINE void add_heads(const void *values, int count, int64_t size, const float *weights, const float *scaled,
-                           float *const *sums, int heads, const int of_integers) {
+INLINE void add_heads(const void *values, int count, int64_t size, const float *weights, const float *factors,
+                      float *const *sums, int heads, const int of_integers) {
     const int64_t bytes = of_integers ? 1 : 4;
     int64_t d = 0;
-    for (; d + 64 <= size; d += 64) { ADD_OF(4) }
-    for (; d < size; d += 16) { ADD_OF(1) }
+    for (; d + WIDTH * LANES <= size; d += WIDTH * LANES) { ADD_OF(WIDTH) }
+    for (; d < size; d += LANES) { ADD_OF(1) }
 }
 
 /* ---- positions ------------------------------------------------------------------------------------------------------ */
 
-VNNI static void turn(const Work *w, const float *x, int64_t position, float *y) {
+static void turn(const Work *w, const float *x, int64_t position, float *y) {
     const int64_t half = w->turned / 2;
     const float *cos = w->cos + position * half, *sin = w->sin + position * half;
     for (int64_t i = 0; i < half; ++i) {
@@ -256,7 +255,7 @@ static void keep(const Work *w, const float *x, float step, void *to) {
         }
 }
 
-VNNI static void write_new(void *work, size_t row_and_group) {
+static void write_new(void *work, size_t row_and_group) {
     const Work *w = work;
     const Kernel *k = w->kernel;
     const int64_t row = (int64_t)row_and_group / k->groups, group = (int64_t)row_and_group % k->groups;
@@ -273,14 +272,12 @@ VNNI static void write_new(void *work, size_t row_and_group) {
 }
 
 /* A query in 16 bits, and what one of its steps is. */
-VNNI static float round_query(const float *x, int64_t size, int16_t *to) {
-    __m512 most = _mm512_setzero_ps();
-    for (int64_t i = 0; i < size; i += 16) most = _mm512_max_ps(most, _mm512_abs_ps(_mm512_loadu_ps(x + i)));
-    float largest = _mm512_reduce_max_ps(most), inverse = largest > 1e-30f ? 32767.0f / largest : 0.0f;
-    for (int64_t i = 0; i < size; i += 16) {
-        __m512i levels = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + i), _mm512_set1_ps(inverse)));
-        _mm256_storeu_si256((__m256i *)(to + i), _mm512_cvtsepi32_epi16(levels));
-    }
+static float round_query(const float *x, int64_t size, int16_t *to) {
+    Floats most = all_floats(0);
+    for (int64_t i = 0; i < size; i += LANES) most = larger(most, magnitude(load_floats(x + i)));
+    float largest = largest_of(most), inverse = largest > 1e-30f ? 32767.0f / largest : 0.0f;
+    for (int64_t i = 0; i < size; i += LANES)
+        store_shorts(to + i, to_integers(times(load_floats(x + i), all_floats(inverse))));
     for (int64_t i = 0; i < size; ++i)
         if (!isfinite(x[i])) return NAN;
     return inverse ? largest / 32767.0f : 0.0f;
@@ -288,7 +285,7 @@ VNNI static float round_query(const float *x, int64_t size, int16_t *to) {
 
 /* Positions `begin` to `end` of a row, of the heads of a group. Queries that share keys are those of several heads and
    positions; each sees as far as its own position. */
-VNNI INLINE void attend_positions(const Work *w, int64_t row, int64_t group, int64_t begin, int64_t end,
+INLINE void attend_positions(const Work *w, int64_t row, int64_t group, int64_t begin, int64_t end,
                                   const int of_integers) {
     const Kernel *k = w->kernel;
     const int64_t heads = k->heads / k->groups, size = w->size, bytes = of_integers ? 1 : 4;
@@ -298,10 +295,10 @@ VNNI INLINE void attend_positions(const Work *w, int64_t row, int64_t group, int
     for (int64_t from = 0; from < heads; from += TOGETHER) {
         const int some = heads - from < TOGETHER ? (int)(heads - from) : TOGETHER, count = (int)(end - begin) * some;
         enum { MOST = POSITIONS * TOGETHER };
-        float queries[MOST * MOST_SIZE], weights[MOST * STRIDE], scaled[MOST], factors[MOST], largest[MOST], totals[MOST];
+        float queries[MOST * MOST_SIZE], weights[MOST * STRIDE], before[MOST], factors[MOST], largest[MOST], totals[MOST];
         float *sums[MOST];
         int16_t rounded[MOST * MOST_SIZE];
-        __m512i turned[MOST_SIZE];
+        Integers turned[MOST_SIZE];
         int64_t lengths[MOST];
         for (int r = 0; r < count; ++r) {
             const int64_t t = begin + r / some, head = group * heads + from + r % some;
@@ -314,27 +311,27 @@ VNNI INLINE void attend_positions(const Work *w, int64_t row, int64_t group, int
             sums[r] = w->y + ((row * w->steps + t) * k->heads + head) * size;
             memset(sums[r], 0, (size_t)size * sizeof(float));
         }
-        for (int64_t first = 0; first < longest; first += BLOCK) {
-            const int there = longest - first < BLOCK ? (int)(longest - first) : BLOCK;
-            const char *block = keys + first * size * bytes;
-            for (int j = 0; count >= FEW && j < there; j += 16) {
+        for (int64_t at = 0; at < longest; at += BLOCK) {
+            const int there = longest - at < BLOCK ? (int)(longest - at) : BLOCK;
+            const char *block = keys + at * size * bytes;
+            for (int j = 0; count >= FEW && j < there; j += LANES) {
                 turn_over(block + j * size * bytes, there - j, size, turned, of_integers);
                 for (int r = 0; r < count; ++r)
-                    if (first + j < lengths[r])
+                    if (at + j < lengths[r])
                         score_turned(turned, of_integers ? (const void *)(rounded + r * size) : queries + r * size, size,
                                      factors[r], weights + r * STRIDE + j, of_integers);
             }
             for (int r = 0; r < count; ++r) {
-                const int64_t left = lengths[r] - first;
+                const int64_t left = lengths[r] - at;
                 const int seen = left < 0 ? 0 : left < there ? (int)left : there;
                 if (count < FEW && seen)
                     score(block, seen, of_integers ? (const void *)(rounded + r * size) : queries + r * size, size,
                           factors[r], weights + r * STRIDE, of_integers);
-                scaled[r] = seen ? weigh(weights + r * STRIDE, seen, &largest[r], &totals[r]) : 1.0f;
-                for (int j = (seen + 15) / 16 * 16; j < there; ++j) weights[r * STRIDE + j] = 0;
+                before[r] = seen ? weigh(weights + r * STRIDE, seen, &largest[r], &totals[r]) : 1.0f;
+                for (int j = (seen + LANES - 1) / LANES * LANES; j < there; ++j) weights[r * STRIDE + j] = 0;
             }
             for (int r = 0; r < count; r += TOGETHER)
-                add_heads(values + first * size * bytes, there, size, weights + r * STRIDE, scaled + r, sums + r,
+                add_heads(values + at * size * bytes, there, size, weights + r * STRIDE, before + r, sums + r,
                           count - r < TOGETHER ? count - r : TOGETHER, of_integers);
         }
         for (int r = 0; r < count; ++r) {
@@ -344,7 +341,7 @@ VNNI INLINE void attend_positions(const Work *w, int64_t row, int64_t group, int
     }
 }
 
-VNNI static void attend(void *work, size_t task) {
+static void attend(void *work, size_t task) {
     const Work *w = work;
     const int64_t part = (int64_t)task % w->parts, group = (int64_t)task / w->parts % w->kernel->groups;
     const int64_t row = (int64_t)task / w->parts / w->kernel->groups, begin = part * POSITIONS;

@@ -2,8 +2,8 @@
 
     *.c ── the machine's C compiler ──► ~/.cache/attendant/kernels/<hash>.so
 
-They are for processors with AVX-512 and VNNI (Intel since Ice Lake, AMD since Zen 4). On another, or where there is no
-compiler, graphs run in the form that needs none: ONNX Runtime's own operators, which are slower and as right.
+They are for x86 processors with AVX2, and use VNNI and AVX-512 where there are both, or the former alone. On another, or
+where there is no compiler, graphs run in the form that needs none: ONNX Runtime's own operators.
 """
 
 import ctypes
@@ -23,7 +23,12 @@ from serving.runtime.processor import has_instructions
 
 FORM = "attendant-cpu"
 """The form of a graph that needs them (:attr:`attendant.manifest.Lowered.target`)."""
-INSTRUCTIONS = frozenset({"avx512f", "avx512bw", "avx512vl", "avx512_vnni"})
+INSTRUCTIONS: dict[str, frozenset[str]] = {
+    "avx512-vnni": frozenset({"avx512f", "avx512bw", "avx512vl", "avx512_vnni"}),
+    "avx2-vnni": frozenset({"avx2", "fma", "avx_vnni"}),
+    "avx2": frozenset({"avx2", "fma"}),
+}
+"""What a processor must have for each kind of vectors (vectors.h), the fastest first."""
 COMPILERS = ("cc", "gcc", "clang")
 _SOURCES = Path(__file__).parent
 _FLAGS = ("-O3", "-std=c11", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread", "-lm")
@@ -31,13 +36,22 @@ _LONGEST_S = 60
 _LOG = logging.getLogger(__name__)
 
 
+def vectors() -> tuple[str, ...]:
+    """The kinds of vectors that this processor has, the fastest first."""
+    return tuple(kind for kind, wanted in INSTRUCTIONS.items() if has_instructions(wanted))
+
+
 @cache
-def kernels() -> Path | None:
-    """The library of operators; none where this machine cannot make or use one, and the log says why."""
-    if not has_instructions(INSTRUCTIONS):
+def kernels(kind: str | None = None) -> Path | None:
+    """The library of operators, with the fastest vectors or those of a kind.
+
+    None where this machine cannot make or use one, and the log says why.
+    """
+    kind = kind or next(iter(vectors()), None)
+    if kind is None:
         return None
     try:
-        library = _compile(_SOURCES, cache_folder())
+        library = _compile(_SOURCES, cache_folder(), INSTRUCTIONS[kind])
         ctypes.CDLL(str(library))  # a file system may allow no programs
     except (OSError, subprocess.SubprocessError) as error:
         _LOG.warning("no kernels of our own, products in 4 and 8 bits are slower: %s", error)
@@ -72,19 +86,20 @@ def cache_folder() -> Path:
     return folder
 
 
-def _compile(sources: Path, folder: Path) -> Path:
+def _compile(sources: Path, folder: Path, instructions: frozenset[str]) -> Path:
     """The library, which one process makes as others wait for it."""
     compiler = next((path for name in COMPILERS if (path := shutil.which(name))), None)
     if compiler is None:
         raise FileNotFoundError(f"no C compiler ({', '.join(COMPILERS)}) to make them with")
     files = sorted(sources.glob("*.[ch]"))
-    said = b"\0".join((compiler.encode(), *map(str.encode, _FLAGS), *(file.read_bytes() for file in files)))
+    flags = [*_FLAGS, *sorted(f"-m{name.replace('_', '')}" for name in instructions)]
+    said = b"\0".join((compiler.encode(), *map(str.encode, flags), *(file.read_bytes() for file in files)))
     library = folder / f"{hashlib.sha256(said).hexdigest()[:16]}.so"
     with (folder / "lock").open("a") as lock:
         _acquire(lock, _LONGEST_S)
         if not library.exists():
             made = library.with_suffix(".part")
-            words = [compiler, "-o", str(made), *(str(file) for file in files if file.suffix == ".c"), *_FLAGS]
+            words = [compiler, "-o", str(made), *(str(file) for file in files if file.suffix == ".c"), *flags]
             held = [lock.fileno()]  # also by a compiler that outlives us
             subprocess.run(words, check=True, capture_output=True, timeout=_LONGEST_S, pass_fds=held)
             with made.open("rb") as written:

@@ -5,14 +5,10 @@
 #ifndef ATTENDANT_OPERATOR_H
 #define ATTENDANT_OPERATOR_H
 
-#include <immintrin.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
-#define INLINE static inline __attribute__((always_inline))
 
 enum { TABLE_VERSION = 17, OPERATOR_VERSION = 16, INVALID_ARGUMENT = 2, NOT_IMPLEMENTED = 9 };
 enum { FLOAT = 1, UINT8 = 2, INT8 = 3, INT32 = 6, UINT4 = 21, INT4 = 22 };

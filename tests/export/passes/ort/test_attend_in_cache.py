@@ -27,7 +27,7 @@ from serving.runtime.ort.runner import OrtRunner, RowByRow
 from serving.runtime.processor import AMX
 from tests.text_checkpoints import write_language_model
 
-needs_kernels = pytest.mark.skipif(kernels() is None, reason="needs AVX-512 with VNNI, and a C compiler")
+needs_kernels = pytest.mark.skipif(kernels() is None, reason="needs an x86 processor with AVX2, and a C compiler")
 PACKED = ["qkv", "", "", "keys", "values", "newest", "attended"]
 INTEGERS = {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR", "kv_cache_bit_width": 8}
 

@@ -15,7 +15,7 @@ from serving.runtime.ort.kernels.library import kernels
 from tests.export.passes.layers import answers, layer
 from tests.export.rewritten import rewritten
 
-needs_kernels = pytest.mark.skipif(kernels() is None, reason="needs AVX-512 with VNNI, and a C compiler")
+needs_kernels = pytest.mark.skipif(kernels() is None, reason="needs an x86 processor with AVX2, and a C compiler")
 BITS = {"int8": QuantiseDynamic(), "int4": QuantiseWeights(block_size=32, quantiser=symmetric)}
 
 

@@ -7,10 +7,15 @@ import numpy as np
 import pytest
 from onnx import TensorProto, numpy_helper
 
+from serving.runtime.ort.kernels import library
 from serving.runtime.ort.kernels.library import kernels
+from tests.serving.runtime.ort.kernels import operators
 from tests.serving.runtime.ort.kernels.operators import session_of
 
-pytestmark = pytest.mark.skipif(kernels() is None, reason="needs AVX-512 with VNNI, and a C compiler")
+pytestmark = [
+    pytest.mark.skipif(kernels() is None, reason="needs an x86 processor with AVX2, and a C compiler"),
+    pytest.mark.usefixtures("vectors"),
+]
 RANGES = {"INT4": (-8, 8), "UINT4": (0, 16), "INT8": (-128, 128), "UINT8": (0, 256)}
 
 
@@ -88,6 +93,17 @@ def test_a_row_is_the_same_to_the_bit_whoever_stands_beside_it(kind, threads):
     np.testing.assert_array_equal(product(x)[:1], alone)
     loud = np.concatenate([x[:1], 1e6 * x[1:]])
     np.testing.assert_array_equal(product(loud)[:1], alone)
+
+
+@pytest.mark.parametrize("kind", RANGES)
+def test_products_are_the_same_to_the_bit_with_any_vectors(kind, monkeypatch):
+    found = []
+    for vectors in library.vectors():
+        monkeypatch.setattr(operators, "kernels", lambda vectors=vectors: kernels(vectors))
+        product = Product(kind, 192, 100, 32, zeros=True)
+        found.append(product(product.random(1, 11)))
+    for one in found:
+        np.testing.assert_array_equal(one, found[0])
 
 
 def test_the_scales_of_one_block_are_a_row_or_a_list():

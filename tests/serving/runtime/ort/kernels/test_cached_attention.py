@@ -9,7 +9,10 @@ from onnx import TensorProto, numpy_helper
 from serving.runtime.ort.kernels.library import kernels
 from tests.serving.runtime.ort.kernels.operators import session_of
 
-pytestmark = pytest.mark.skipif(kernels() is None, reason="needs AVX-512 with VNNI, and a C compiler")
+pytestmark = [
+    pytest.mark.skipif(kernels() is None, reason="needs an x86 processor with AVX2, and a C compiler"),
+    pytest.mark.usefixtures("vectors"),
+]
 module = sys.modules[__name__]
 SCALE, KEY_STEP, VALUE_STEP = 0.17, np.float32(0.03), np.float32(0.02)
 

@@ -12,7 +12,7 @@ from serving.runtime.ort.kernels import library
 from serving.runtime.ort.kernels.library import INSTRUCTIONS, cache_folder, kernels
 from serving.runtime.processor import has_instructions
 
-needs_kernels = pytest.mark.skipif(kernels() is None, reason="needs AVX-512 with VNNI, and a C compiler")
+needs_kernels = pytest.mark.skipif(kernels() is None, reason="needs an x86 processor with AVX2, and a C compiler")
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_they_are_compiled_once_and_nothing_is_left_over(nothing_compiled, monke
         (lambda patch: patch.setenv("PATH", "/nowhere"), "no C compiler"),
         (lambda patch: patch.setattr(library, "_FLAGS", ("--no-such-flag",)), "returned non-zero"),
         (lambda patch: patch.setattr(library, "_LONGEST_S", 0.001), "timed out"),
-        (lambda patch: patch.setattr(library, "_compile", lambda sources, folder: Path("/etc/passwd")), "invalid ELF"),
+        (lambda patch: patch.setattr(library, "_compile", lambda *any: Path("/etc/passwd")), "invalid ELF"),
         (lambda patch: patch.setattr(library, "cache_folder", full), "disk"),
     ],
 )
@@ -67,7 +67,14 @@ def test_one_process_compiles_as_others_wait_and_none_waits_for_ever(nothing_com
     real = subprocess.run
     monkeypatch.setattr(subprocess, "run", lambda *words, **how: began.append(words) or real(*words, **how))
     with ThreadPoolExecutor(4) as pool:
-        (made,) = {*pool.map(lambda _: library._compile(library._SOURCES, cache_folder()), range(4))}
+        (made,) = {
+            *pool.map(
+                lambda _: library._compile(
+                    library._SOURCES, cache_folder(), library.INSTRUCTIONS[library.vectors()[0]]
+                ),
+                range(4),
+            )
+        }
     assert len(began) == 1
     made.unlink()
     monkeypatch.setattr(library, "_LONGEST_S", 0.3)
@@ -121,9 +128,20 @@ def test_what_others_could_have_written_is_not_run(nothing_compiled, caplog):
         cache_folder()
 
 
-def test_another_processor_has_none_and_nothing_is_compiled(nothing_compiled, monkeypatch, tmp_path):
-    (tmp_path / "cpuinfo").write_text("flags\t\t: avx2 avx512f avx_vnni\n")
+@pytest.mark.parametrize(
+    ("flags", "kinds"),
+    [
+        ("avx avx512f avx_vnni", ()),
+        ("avx2 fma avx512f", ("avx2",)),
+        ("avx2 fma avx_vnni", ("avx2-vnni", "avx2")),
+        ("avx2 fma avx512f avx512bw avx512vl avx512_vnni", ("avx512-vnni", "avx2")),
+    ],
+)
+def test_the_fastest_vectors_of_the_processor_are_used(flags, kinds, nothing_compiled, monkeypatch, tmp_path):
+    (tmp_path / "cpuinfo").write_text(f"flags\t\t: {flags}\n")
     monkeypatch.setattr(library, "has_instructions", lambda wanted: has_instructions(wanted, tmp_path / "cpuinfo"))
-    assert kernels() is None and not nothing_compiled.exists()
-    (tmp_path / "another").write_text(f"flags\t\t: {' '.join(INSTRUCTIONS)}\n")
-    assert has_instructions(INSTRUCTIONS, tmp_path / "another")
+    assert library.vectors() == kinds
+    made = []
+    monkeypatch.setattr(library, "_compile", lambda sources, folder, wanted: made.append(wanted) or "libc.so.6")
+    assert kernels() == ("libc.so.6" if kinds else None)
+    assert made == [INSTRUCTIONS[kind] for kind in kinds[:1]] and (kinds or not nothing_compiled.exists())
