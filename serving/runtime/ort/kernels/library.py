@@ -2,7 +2,7 @@
 
     *.c ── the machine's C compiler ──► ~/.cache/attendant/kernels/<hash>.so
 
-They are for x86 processors with AVX2, and use VNNI and AVX-512 where there are both, or the former alone. On another, or
+They are for x86 processors with AVX2, and use AVX-512 with VNNI, or VNNI alone, where there is some. On another, or
 where there is no compiler, graphs run in the form that needs none: ONNX Runtime's own operators.
 """
 
