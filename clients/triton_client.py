@@ -84,7 +84,7 @@ class TritonClient:
         self._credentials = tls.channel_credentials()
         self._options = [*CHANNEL, ("grpc.max_receive_message_length", most_bytes), *tls.channel_options]
         self._addresses = deque(server.split(","))
-        self._connections: list[aio.InferenceServerClient] = []
+        self._connections: dict[str, aio.InferenceServerClient] = {}
         self._client = self._connect()
         self._calls = Calls()
         self._silences: defaultdict[tuple[str, str], Silences] = defaultdict(Silences)  # of a server's model
@@ -97,7 +97,7 @@ class TritonClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._calls.drain()
-        for connection in self._connections:
+        for connection in self._connections.values():
             await connection.close()
 
     @property
@@ -140,8 +140,7 @@ class TritonClient:
         """
         if name is not None:
             return (await self.model(name)).require_task(task)
-        served = [await self.model(known) for known in await self.models()]
-        matching = [model for model in served if model.is_for(task)]
+        matching = [model for known in await self.models() if (model := await self.model(known)).is_for(task)]
         if len(matching) != 1:
             names = ", ".join(model.name for model in matching)
             several = f"several models on {self.server} can {task}; name one with --model: {names}"
@@ -354,14 +353,15 @@ class TritonClient:
             raise error
         if isinstance(error, UnreachableError) and asked[-1] == self.server:  # else another request went on already
             self._addresses.rotate(-1)
-            self._client = self._connect()  # the old connection may still carry others' requests
+            self._client = self._connect()  # the last connection may still carry others' requests
         await asyncio.sleep(pause_s)
 
     def _connect(self) -> aio.InferenceServerClient:
-        self.server = self._addresses[0]
-        connection = aio.InferenceServerClient(self.server, creds=self._credentials, channel_args=self._options)
-        self._connections.append(connection)
-        return connection
+        self.server = address = self._addresses[0]
+        if address not in self._connections:
+            made = aio.InferenceServerClient(address, creds=self._credentials, channel_args=self._options)
+            self._connections[address] = made
+        return self._connections[address]
 
     async def _call_with_retries(self, start: Callable[[], Any], model: str = "") -> Any:
         asked = list[str]()

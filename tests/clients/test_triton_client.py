@@ -13,6 +13,7 @@ from tritonclient.utils import InferenceServerException
 
 from attendant.errors import ConfigError, ServerError, UnreachableError
 from attendant.tensor_names import HEALTH
+from clients import triton_client as client_module
 from clients.load.scenario import Inputs, Scenario, Target, Workload
 from clients.load.server_counts import ServerCounter
 from clients.triton_client import TritonClient
@@ -89,6 +90,21 @@ def test_requests_that_run_at_once_do_not_take_the_next_address_from_each_other(
             return await asyncio.gather(*(client.models() for _ in range(at_once)))
 
     assert asyncio.run(ask()) == [["a"]] * at_once
+
+
+def test_requests_that_no_address_answers_leave_one_connection_an_address(monkeypatch):
+    made, real = [], client_module.aio.InferenceServerClient
+    connect = lambda address, **how: made.append(address) or real(address, **how)  # noqa: E731
+    monkeypatch.setattr(client_module.aio, "InferenceServerClient", connect)
+
+    async def ask():
+        async with TritonClient("127.0.0.1:1,127.0.0.1:2") as client:
+            for _ in range(5):
+                with pytest.raises(UnreachableError):
+                    await client.models()
+
+    asyncio.run(ask())
+    assert sorted(made) == ["127.0.0.1:1", "127.0.0.1:2"]
 
 
 def test_the_error_of_a_request_names_the_server_that_it_was_sent_to():
