@@ -1,5 +1,7 @@
 """The page's panels for vectors of texts and for conversations, in a real browser, before a real Triton."""
 
+import json
+
 import pytest
 from playwright.sync_api import expect
 
@@ -58,6 +60,27 @@ def test_an_error_of_a_text_or_a_message_stands_at_its_field(gateway, browser):
         expect(page.locator(".chat li")).to_have_count(2)
         expect(page.locator(".chat")).to_have_attribute("aria-busy", "false")
         assert page.get_by_role("alert").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "title", "remedy"),
+    [
+        ("server_error", "Not available", "Wait a moment"),
+        ("rate_limit_error", "Busy", "Wait a moment"),
+        ("invalid_request_error", "This was not understood", "Correct the question"),
+    ],
+)
+def test_a_failure_within_a_stream_says_whose_it_is(gateway, browser, kind, title, remedy):
+    said = json.dumps({"error": {"message": "the worker is dead", "type": kind, "param": None, "code": None}})
+    failing = {"content_type": "text/event-stream", "body": f"data: {said}\n\ndata: [DONE]\n\n"}
+    with clean_page(browser, f"{gateway.url}/#{LANGUAGE_MODEL}") as page:
+        page.route("**/v1/chat/completions", lambda route: route.fulfill(**failing))
+        field(page, "Message").fill("the cat")
+        button(page, "Send").click()
+        failure = page.locator("#failure")
+        failure.get_by_text(title).wait_for()
+        failure.get_by_text("The worker is dead").wait_for()
+        failure.get_by_text(remedy).wait_for()
 
 
 def test_vectors_and_conversations_stay_while_another_model_is_asked(gateway, browser):

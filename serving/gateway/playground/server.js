@@ -1,6 +1,8 @@
 // Requests to the gateway: JSON, streams of server-sent events, and failures with what to do about them.
 
 const KEY = "attendant-key";
+// Of what fails within a stream, which began with 200: by the error's type, as serving/gateway/errors.py has them.
+const STATUSES = { invalid_request_error: 400, rate_limit_error: 429, server_error: 503, timeout_error: 408 };
 const PARTS = /^expected ([^]*?); found ([^]*); ([^]*)$/;
 
 export const key = {
@@ -73,7 +75,7 @@ export async function stream(path, body, signal, onEvent) {
       if (event === "data: [DONE]") return;
       if (!event.startsWith("data: ")) continue;
       const said = JSON.parse(event.slice(6));
-      if (said.error) throw new Failure(response.status, said.error);
+      if (said.error) throw new Failure(STATUSES[said.error.type] ?? 500, said.error);
       onEvent(said);
     }
   }
