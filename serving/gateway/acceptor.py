@@ -25,6 +25,10 @@ READ_AT_ONCE = 1 << 12
 updates of its keys, of 20 µs each, which anybody may send and nothing else bounds."""
 KEPT_UNREAD_KIB = 16
 """That are kept, instead of its 256, while the gateway reads nothing of it; they are then taken in one turn."""
+UNSENT_KIB = 64
+"""From which on a writer waits, as without TLS, instead of its 512."""
+END_S = 86_400.0
+"""Of a connection, which :class:`BoundedProtocol` bounds by what its client reads."""
 _LOG = logging.getLogger("attendant.gateway")
 
 
@@ -51,8 +55,10 @@ class Acceptor:
         if context is not None:
             sslproto.SSLProtocol.max_size = READ_AT_ONCE  # asyncio has no other way
             constants.FLOW_CONTROL_HIGH_WATER_SSL_READ = KEPT_UNREAD_KIB  # type: ignore[misc]
+            constants.FLOW_CONTROL_HIGH_WATER_SSL_WRITE = UNSENT_KIB  # type: ignore[misc]
+            sslproto.SSLProtocol._get_write_buffer_size = _unsent_bytes  # type: ignore[attr-defined]
             bound_s = connections.HANDSHAKE_S
-            self._tls = {"ssl": context, "ssl_handshake_timeout": bound_s, "ssl_shutdown_timeout": bound_s}
+            self._tls = {"ssl": context, "ssl_handshake_timeout": bound_s, "ssl_shutdown_timeout": END_S}
         self._arriving: dict[BoundedProtocol, asyncio.Task[None]] = {}
         self._pause: asyncio.TimerHandle | None = None
         for one in sockets:
@@ -114,3 +120,9 @@ class Acceptor:
         if longest.transport is not None:
             longest.transport.abort()
         return True
+
+
+def _unsent_bytes(tls: Any) -> int:
+    # asyncio does not count what is encrypted and waits for the kernel, so that nobody would ever wait for a reader.
+    waiting = tls._transport.get_write_buffer_size() if tls._transport else 0
+    return int(tls._outgoing.pending + tls._write_buffer_size + waiting)

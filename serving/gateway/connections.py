@@ -20,7 +20,7 @@ HEADERS_S = 10.0
 KEEP_ALIVE_S = 75.0
 """Longest time between two requests: a client that keeps connections for less sends on none that is being closed."""
 HANDSHAKE_S = 10.0
-"""Longest time of a TLS handshake, and of a connection's end, both of which wait for the client."""
+"""Longest time of a TLS handshake, which waits for the client."""
 UNREAD_S = 30.0
 """Longest time in which a client reads nothing of what waits for it."""
 MOST_CONNECTIONS = 1000
@@ -68,7 +68,7 @@ class BoundedProtocol(H11Protocol):
         self.waits_since_s = self.loop.time()
         self._is_idle = False
         self._look: asyncio.TimerHandle | None = None
-        self._unread: asyncio.TimerHandle | None = None
+        self._unread, self._read_s = 0, self.waits_since_s
 
     @property
     def waits(self) -> bool:
@@ -83,9 +83,8 @@ class BoundedProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
-        for timer in (self._look, self._unread):
-            if timer is not None:
-                timer.cancel()
+        if self._look is not None:
+            self._look.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -107,35 +106,23 @@ class BoundedProtocol(H11Protocol):
         self._is_idle = not self.conn.trailing_data[0]
         super().on_response_complete()
 
-    def pause_writing(self) -> None:
-        """Wait for the client to read, for a while."""
-        super().pause_writing()
-        self._watch_reading()
-
-    def resume_writing(self) -> None:
-        """Go on."""
-        super().resume_writing()
-        if self._unread is not None:
-            self._unread.cancel()
-
     def _watch(self, due_s: float = math.inf) -> None:
-        now_s = self.loop.time()
-        if self.flow.write_paused or now_s - due_s > LATE_S:  # where this process stood still nobody was there to hear
+        now_s, closes = self.loop.time(), self.transport.is_closing()
+        stood_still = now_s - due_s > LATE_S  # this process: nobody was there to hear
+        unsent = self.transport.get_write_buffer_size()
+        unread = unread_bytes(self.transport) if unsent else 0
+        if not unsent or unread < self._unread or stood_still:
+            self._read_s = now_s
+        self._unread = unread
+        if unsent or stood_still:
             self.waits_since_s = now_s
-        idle = self.cycle is None or self.cycle.response_complete
-        longest_s = KEEP_ALIVE_S if self._is_idle else HEADERS_S
-        if idle and now_s - self.waits_since_s > longest_s:
-            self.transport.abort()  # also one that is closing, whose client does not read the last of it
-        else:
-            pause_s = HEADERS_S / _LOOKS
-            self._look = self.loop.call_later(pause_s, self._watch, now_s + pause_s)
-
-    def _watch_reading(self, unread: int | None = None) -> None:
-        left = unread_bytes(self.transport)
-        if unread is not None and left >= unread:
+        idle = closes or self.cycle is None or self.cycle.response_complete
+        longest_s = KEEP_ALIVE_S if self._is_idle and not closes else HEADERS_S
+        if (idle and now_s - self.waits_since_s > longest_s) or now_s - self._read_s > UNREAD_S:
             self.transport.abort()
         else:
-            self._unread = self.loop.call_later(UNREAD_S, self._watch_reading, left)
+            pause_s = min(HEADERS_S, UNREAD_S) / _LOOKS
+            self._look = self.loop.call_later(pause_s, self._watch, now_s + pause_s)
 
 
 def unread_bytes(transport: asyncio.Transport) -> int:

@@ -1,16 +1,22 @@
 """Whose connection is given up: not that of a client whom nobody heard while the gateway stood still."""
 
 import asyncio
+import math
+import re
 import socket
+import ssl
 import time
+from contextlib import ExitStack
 from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
 
+from serving.certificates import ListenTls
 from serving.gateway import connections
 from serving.gateway.connections import BoundedProtocol, unread_bytes
 from serving.triton.server.ports import free_ports
+from tests.authority import Authority
 from tests.end_to_end.gateways import started
 
 PATIENCE_S = 60.0
@@ -46,6 +52,56 @@ def test_a_connection_without_a_request_is_given_up_unless_the_gateway_stood_sti
         assert answer.startswith(begins) and bool(answer) == bool(begins)
 
 
+@pytest.fixture
+def asked_for_much(request, tmp_path):
+    """A gateway, and how to ask it for more than the kernel and its buffer keep, by ``ask(*header lines)``."""
+    (nobody,) = free_ports(1)
+    listen = ListenTls(**Authority(tmp_path).issue("127.0.0.1").listen) if request.param else ListenTls()
+    with started(f"127.0.0.1:{nobody}", probe_s=3600.0, listen=listen) as running, ExitStack() as opened:
+        running.listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2048)
+
+        def ask(*headers):
+            connection = opened.enter_context(socket.socket())
+            connection.settimeout(PATIENCE_S)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            connection.connect(running.listening.getsockname())
+            if listen.is_on:
+                context = ssl.create_default_context(cafile=tmp_path / "ca.pem")
+                connection = opened.enter_context(context.wrap_socket(connection, server_hostname="127.0.0.1"))
+            lines = "GET /openapi.json HTTP/1.1", "Host: localhost", *headers, "", ""
+            connection.sendall("\r\n".join(lines).encode())
+            return connection
+
+        yield running, ask
+
+
+@pytest.mark.parametrize("asked_for_much", [True], indirect=True, ids=["https"])
+@pytest.mark.parametrize("header", ["Connection: close", "Connection: keep-alive"])
+def test_who_reads_slowly_reads_the_whole_answer(asked_for_much, header, monkeypatch):
+    for name in ("HANDSHAKE_S", "HEADERS_S", "KEEP_ALIVE_S"):
+        monkeypatch.setattr(connections, name, 2.0)  # an answer takes longer
+    _, ask = asked_for_much
+    connection, taken = ask(header), b""
+    while b"\r\n\r\n" not in taken:
+        taken += connection.recv(1024)
+    whole = int(re.search(rb"content-length: (\d+)", taken)[1]) + taken.index(b"\r\n\r\n") + 4
+    while len(taken) < whole and (more := connection.recv(2048)):
+        taken += more
+        time.sleep(0.15)
+    assert len(taken) == whole > 1 << 16
+
+
+@pytest.mark.parametrize("asked_for_much", [False, True], indirect=True, ids=["http", "https"])
+def test_of_whom_nothing_is_read_the_connection_is_closed(asked_for_much, monkeypatch):
+    monkeypatch.setattr(connections, "UNREAD_S", 1.0)
+    running, ask = asked_for_much
+    ask("Connection: keep-alive").recv(1024)
+    until_s = time.monotonic() + PATIENCE_S
+    while running.server.server_state.connections:
+        assert time.monotonic() < until_s
+        time.sleep(0.1)
+
+
 @pytest.mark.parametrize("reads", [True, False])
 def test_who_reads_slowly_is_not_taken_for_one_that_reads_nothing(reads, monkeypatch):
     """The kernel holds megabytes, and takes nothing from us until many of them are gone."""
@@ -59,9 +115,11 @@ def test_who_reads_slowly_is_not_taken_for_one_that_reads_nothing(reads, monkeyp
             writer.write(bytes(32 << 20))
             await asyncio.sleep(0.5)
             held = writer.transport.get_write_buffer_size()
-            ours = SimpleNamespace(transport=writer.transport, loop=asyncio.get_running_loop())
-            ours._watch_reading = lambda unread: BoundedProtocol._watch_reading(ours, unread)
-            ours._watch_reading(None)
+            loop = asyncio.get_running_loop()
+            ours = SimpleNamespace(transport=writer.transport, loop=loop, cycle=None, _is_idle=False, _unread=0)
+            ours.waits_since_s = ours._read_s = loop.time()
+            ours._watch = lambda due_s: BoundedProtocol._watch(ours, due_s)
+            ours._watch(math.inf)
             until_s, taken = time.monotonic() + (5.0 if reads else PATIENCE_S), 0
             while time.monotonic() < until_s and not writer.transport.is_closing():
                 taken += len(client.recv(1 << 16)) if reads else 0
@@ -69,7 +127,7 @@ def test_who_reads_slowly_is_not_taken_for_one_that_reads_nothing(reads, monkeyp
             assert writer.transport.is_closing() == (not reads)
             assert unread_bytes(writer.transport) < held + (8 << 20) - taken
 
-            ours._unread.cancel()
+            ours._look.cancel()
             writer.transport.abort()
         server.close()
 

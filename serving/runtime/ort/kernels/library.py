@@ -15,6 +15,7 @@ import shutil
 import stat
 import subprocess
 import time
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import IO
@@ -33,6 +34,7 @@ COMPILERS = ("cc", "gcc", "clang")
 _SOURCES = Path(__file__).parent
 _FLAGS = ("-O3", "-std=c11", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread", "-lm")
 _LONGEST_S = 60
+_PAUSE_S = 3600
 _LOG = logging.getLogger(__name__)
 
 
@@ -95,27 +97,42 @@ def _compile(sources: Path, folder: Path, instructions: frozenset[str]) -> Path:
     flags = [*_FLAGS, *sorted(f"-m{name.replace('_', '')}" for name in instructions)]
     said = b"\0".join((compiler.encode(), *map(str.encode, flags), *(file.read_bytes() for file in files)))
     library = folder / f"{hashlib.sha256(said).hexdigest()[:16]}.so"
+    late = library.with_suffix(".late")
     with (folder / "lock").open("a") as lock:
-        _acquire(lock, _LONGEST_S)
-        if not library.exists():
-            made = library.with_suffix(".part")
-            words = [compiler, "-o", str(made), *(str(file) for file in files if file.suffix == ".c"), *flags]
-            held = [lock.fileno()]  # also by a compiler that outlives us
-            subprocess.run(words, check=True, capture_output=True, timeout=_LONGEST_S, pass_fds=held)
-            with made.open("rb") as written:
-                os.fsync(written.fileno())
-            made.replace(library)
+        try:
+            _acquire(lock, late)
+            if not library.exists():
+                _require_none(late)
+                made = library.with_suffix(".part")
+                words = [compiler, "-o", str(made), *(str(file) for file in files if file.suffix == ".c"), *flags]
+                held = [lock.fileno()]  # also by a compiler that outlives us
+                subprocess.run(words, check=True, capture_output=True, timeout=_LONGEST_S, pass_fds=held)
+                with made.open("rb") as written:
+                    os.fsync(written.fileno())
+                made.replace(library)
+                late.unlink(missing_ok=True)
+        except (TimeoutError, subprocess.TimeoutExpired):
+            late.touch()
+            raise
     return library
 
 
-def _acquire(lock: IO[str], longest_s: float) -> None:
+def _acquire(lock: IO[str], late: Path) -> None:
     """Wait for a lock, though who holds it may stand still."""
-    end = time.monotonic() + longest_s
+    end = time.monotonic() + _LONGEST_S
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
+            _require_none(late)
             if time.monotonic() > end:
-                raise TimeoutError("another process has been making them for a minute") from None
+                raise TimeoutError(f"another process has been making them for {_LONGEST_S} s") from None
             time.sleep(0.1)
+
+
+def _require_none(late: Path) -> None:
+    """Compiling that took too long is not tried again for a while: each start of a model would wait for it."""
+    with suppress(FileNotFoundError):
+        if time.time() - late.stat().st_mtime < _PAUSE_S:
+            raise OSError(f"making them took more than {_LONGEST_S} s; remove {late} to try again")

@@ -2,6 +2,7 @@
 
 import fcntl
 import logging
+import os
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -83,6 +84,35 @@ def test_one_process_compiles_as_others_wait_and_none_waits_for_ever(nothing_com
         with caplog.at_level(logging.WARNING):
             assert kernels() is None
     assert "another process has been making them" in caplog.text
+
+
+@needs_kernels
+def test_a_compiler_that_hangs_holds_up_one_start(nothing_compiled, monkeypatch, tmp_path, caplog):
+    hanging = tmp_path / "bin" / "cc"
+    hanging.parent.mkdir()
+    hanging.write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/started\nsleep 60\n")
+    hanging.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{hanging.parent}:/usr/bin:/bin")
+    monkeypatch.setattr(library, "_LONGEST_S", 1.0)
+    for _ in range(3):
+        with caplog.at_level(logging.WARNING):
+            assert kernels() is None
+        kernels.cache_clear()
+    assert len((tmp_path / "started").read_text().splitlines()) == 1
+    assert "to try again" in caplog.text
+
+
+@needs_kernels
+def test_after_a_while_it_is_tried_again(nothing_compiled):
+    made = kernels()
+    made.unlink()
+    late = made.with_suffix(".late")
+    late.touch()
+    kernels.cache_clear()
+    assert kernels() is None
+    os.utime(late, (0, 0))
+    kernels.cache_clear()
+    assert kernels() == made and not late.exists()
 
 
 @needs_kernels
