@@ -49,7 +49,7 @@ def main() -> int:
     args = parser.parse_args()
     names = args.only.split(",")
     with scratch_folder(args) as scratch:
-        artefacts = export_models(MODELS, scratch / "artefacts")
+        artefacts = export_models(MODELS, scratch / "artefacts", explain=True)
         outcomes = list(run_targets(names, artefacts, scratch, args))
     found = {"seed": args.seed, "targets": [one.to_json() for one in outcomes], "wrong": mistakes(outcomes)}
     BENCHMARK.publish(args, page(found), found)

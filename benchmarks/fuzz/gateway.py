@@ -46,7 +46,8 @@ class HttpInput:
         return f"{self.method} {self.path}\r\nContent-Type: {self.kind}\r\n\r\n".encode() + self.body
 
 
-def _bodies() -> Mapping[str, dict[str, Any]]:
+def bodies() -> Mapping[str, dict[str, Any]]:
+    """Route → the body of a request that is right, or nearly."""
     image = base64.b64encode(sample_images()[0]).decode()
     return {
         "/v1/completions": {"model": "stdlib-lm", "prompt": "Open a file", **_TEXT},
@@ -57,9 +58,15 @@ def _bodies() -> Mapping[str, dict[str, Any]]:
             "max_tokens": 2,
         },
         "/v1/translate": {"model": "dates-transformer", "input": "3rd of march 1997", "max_tokens": 2, "stop": ["-"]},
+        "/v1/responses": {"model": "stdlib-lm", "input": "Open a file", "max_output_tokens": 2, "temperature": 0.5},
+        "/tokenize": {"model": "stdlib-lm", "prompt": "Open a file", "return_token_strs": True},
+        "/detokenize": {"model": "stdlib-lm", "tokens": [5, 6]},
         "/v1/classify": {"model": "digits-vit", "image": image, "top_k": 2},
+        "/v1/explain": {"model": "digits-vit", "image": image, "layer": 1, "format": "json"},
+        # No model here is for the rest: their bodies are read, and the models refused.
         "/v1/embeddings": {"model": "digits-vit", "input": ["a", "b"], "encoding_format": "float"},
-        "/v1/explanations": {"model": "digits-vit", "image": image},
+        "/v1/predict": {"model": "digits-vit", "inputs": {"image": [[0.5]]}},
+        "/v1/caption": {"model": "digits-vit", "image": image, "max_tokens": 2},
     }
 
 
@@ -78,7 +85,7 @@ def _forms(draw: st.DrawFn) -> HttpInput:
 def http_inputs() -> st.SearchStrategy[HttpInput]:
     """Requests to every route that takes a body."""
     kinds: list[st.SearchStrategy[HttpInput]] = [_forms()]
-    for path, body in _bodies().items():
+    for path, body in bodies().items():
 
         def to_input(value: dict[str, Any], path: str = path) -> HttpInput:
             return HttpInput(path, write_json(value))

@@ -10,11 +10,13 @@ import pytest
 from hypothesis import strategies as st
 
 from attendant.errors import InputError
-from benchmarks.fuzz.gateway import GatewayFuzzer, http_inputs
+from benchmarks.fuzz.gateway import GatewayFuzzer, bodies, http_inputs
 from benchmarks.fuzz.outcome import Budget, Outcome
 from benchmarks.fuzz.parsers import Parser, create_parsers, fuzz_parser
 from benchmarks.fuzz.strategies import Raw, write_json
 from benchmarks.fuzz.triton import changed_messages, create_message
+from serving.gateway.app import create_app
+from serving.gateway.settings import GatewaySettings
 
 
 def read_badly(folder):
@@ -45,6 +47,11 @@ def test_parsers_read_nearly_right_files_and_refuse_others(dates_artefact, tmp_p
         assert outcome.count == 150, parser.name
         assert outcome.answers["read"] > 0, f"{parser.name}: no input is right"
         assert len(outcome.answers) > 1, f"{parser.name}: no input is wrong"
+
+
+def test_every_route_that_takes_a_body_is_asked():
+    routes = create_app(GatewaySettings(tritons=("127.0.0.1:1",))).openapi()["paths"]
+    assert {path for path, methods in routes.items() if "post" in methods} == set(bodies())
 
 
 class BadGateway:
