@@ -41,6 +41,7 @@ def test_documents_name_benchmarks_that_there_are():
     assert {"benchmarks.latency", "benchmarks.gpu", "benchmarks.gpu.tiles"} <= named <= {*modules()}
 
 
+@pytest.mark.patient
 @pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
 def test_a_calibration_is_written_down_with_its_machine(monkeypatch, tmp_path, capsys):
     words = ("--seconds", 6, "--queues", 2, "--service-ms", 20, "--out", tmp_path)

@@ -57,6 +57,7 @@ def test_a_program_of_others_is_exported_and_verified_once(tmp_path, capfd):
     assert manifest.graph("model").inputs[0].axes == ("batch", 2) and manifest.example["answer"]
 
 
+@pytest.mark.patient
 def test_another_choice_leaves_alone_what_a_server_of_the_first_has(tmp_path):
     prepared = [prepare_here(tmp_path / "cache", ["vit-tiny"], explain=explain) for explain in (True, False)]
     first, other = (one.repository for one in prepared)

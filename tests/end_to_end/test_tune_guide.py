@@ -26,6 +26,7 @@ def test_settings_are_searched_as_the_guide_says():
     assert len(trials) == 4 and sum(trial["measured"] is not None for trial in trials) <= 2
 
 
+@pytest.mark.slow
 def test_the_fastest_form_is_exported_as_the_guide_says():
     found = shell(f"{FORMS} --seconds 1 --threads 1")
     assert found.returncode == 0, found.stderr
