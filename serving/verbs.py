@@ -221,6 +221,7 @@ def serve(
                 check_engines(settings.repository, settings.models)
             else:
                 find_unfit(settings.repository)  # which the server leaves out
+            _compile_operators(settings.repository)
             supervising = supervise(
                 lambda: TritonServer(settings, log=log),
                 supervision,
@@ -242,6 +243,14 @@ def _prepare(
     check_ports_free(settings)
     prepared = resolve("commands.model_paths:prepare_models")(paths, repository, explain=explain)
     return replace(settings, repository=prepared.repository, models=prepared.models)
+
+
+def _compile_operators(repository: Path) -> None:
+    """Before workers do, whose starts are bounded."""
+    from serving.runtime.ort.kernels.library import AHEAD_S, FORM, kernels
+
+    if any(repository.glob(f"*/*/*.{FORM}.onnx")):
+        kernels(longest_s=AHEAD_S, say=sys.stderr.write)
 
 
 def _gateway(

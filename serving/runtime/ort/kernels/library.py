@@ -15,6 +15,7 @@ import shutil
 import stat
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -33,8 +34,9 @@ INSTRUCTIONS: dict[str, frozenset[str]] = {
 COMPILERS = ("cc", "gcc", "clang")
 _SOURCES = Path(__file__).parent
 _FLAGS = ("-O3", "-std=c11", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread", "-lm")
-_LONGEST_S = 60
-_PAUSE_S = 3600
+WORKER_S, AHEAD_S = 20.0, 120.0
+"""How long compiling may take as a model is loaded, which others wait for, and before any is."""
+_PAUSE_S = 3600.0
 _LOG = logging.getLogger(__name__)
 
 
@@ -44,16 +46,21 @@ def vectors() -> tuple[str, ...]:
 
 
 @cache
-def kernels(kind: str | None = None) -> Path | None:
-    """The library of operators, with the fastest vectors or those of a kind.
+def kernels(
+    kind: str | None = None, longest_s: float = WORKER_S, say: Callable[[str], object] = _LOG.info
+) -> Path | None:
+    """The library of operators; None where this machine cannot make or use one, and the log says why.
 
-    None where this machine cannot make or use one, and the log says why.
+    Args:
+        kind: of vectors; the fastest if not given.
+        longest_s: that compiling may take.
+        say: is told that it begins.
     """
     kind = kind or next(iter(vectors()), None)
     if kind is None:
         return None
     try:
-        library = _compile(_SOURCES, cache_folder(), INSTRUCTIONS[kind])
+        library = _compile(_SOURCES, cache_folder(), INSTRUCTIONS[kind], longest_s, say)
         ctypes.CDLL(str(library))  # a file system may allow no programs
     except (OSError, subprocess.SubprocessError) as error:
         _LOG.warning("no kernels of our own, products in 4 and 8 bits are slower: %s", error)
@@ -88,7 +95,9 @@ def cache_folder() -> Path:
     return folder
 
 
-def _compile(sources: Path, folder: Path, instructions: frozenset[str]) -> Path:
+def _compile(
+    sources: Path, folder: Path, instructions: frozenset[str], longest_s: float, say: Callable[[str], object]
+) -> Path:
     """The library, which one process makes as others wait for it."""
     compiler = next((path for name in COMPILERS if (path := shutil.which(name))), None)
     if compiler is None:
@@ -97,16 +106,17 @@ def _compile(sources: Path, folder: Path, instructions: frozenset[str]) -> Path:
     flags = [*_FLAGS, *sorted(f"-m{name.replace('_', '')}" for name in instructions)]
     said = b"\0".join((compiler.encode(), *map(str.encode, flags), *(file.read_bytes() for file in files)))
     library = folder / f"{hashlib.sha256(said).hexdigest()[:16]}.so"
-    late = library.with_suffix(".late")
+    late, end_s = library.with_suffix(".late"), time.monotonic() + longest_s
     with (folder / "lock").open("a") as lock:
         try:
-            _acquire(lock, late)
+            _acquire(lock, late, end_s)
             if not library.exists():
                 _require_none(late)
+                say("compiling operators for this processor, once\n")
                 made = library.with_suffix(".part")
                 words = [compiler, "-o", str(made), *(str(file) for file in files if file.suffix == ".c"), *flags]
-                held = [lock.fileno()]  # also by a compiler that outlives us
-                subprocess.run(words, check=True, capture_output=True, timeout=_LONGEST_S, pass_fds=held)
+                left_s, held = end_s - time.monotonic(), [lock.fileno()]  # also by a compiler that outlives us
+                subprocess.run(words, check=True, capture_output=True, timeout=left_s, pass_fds=held)
                 with made.open("rb") as written:
                     os.fsync(written.fileno())
                 made.replace(library)
@@ -117,17 +127,16 @@ def _compile(sources: Path, folder: Path, instructions: frozenset[str]) -> Path:
     return library
 
 
-def _acquire(lock: IO[str], late: Path) -> None:
+def _acquire(lock: IO[str], late: Path, end_s: float) -> None:
     """Wait for a lock, though who holds it may stand still."""
-    end = time.monotonic() + _LONGEST_S
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
             _require_none(late)
-            if time.monotonic() > end:
-                raise TimeoutError(f"another process has been making them for {_LONGEST_S} s") from None
+            if time.monotonic() > end_s:
+                raise TimeoutError("another process takes long to make them") from None
             time.sleep(0.1)
 
 
@@ -135,4 +144,4 @@ def _require_none(late: Path) -> None:
     """Compiling that took too long is not tried again for a while: each start of a model would wait for it."""
     with suppress(FileNotFoundError):
         if time.time() - late.stat().st_mtime < _PAUSE_S:
-            raise OSError(f"making them took more than {_LONGEST_S} s; remove {late} to try again")
+            raise OSError(f"making them took too long; remove {late} to try again")

@@ -5,6 +5,7 @@ import logging
 import os
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ def test_they_are_compiled_once_and_nothing_is_left_over(nothing_compiled, monke
     [
         (lambda patch: patch.setenv("PATH", "/nowhere"), "no C compiler"),
         (lambda patch: patch.setattr(library, "_FLAGS", ("--no-such-flag",)), "returned non-zero"),
-        (lambda patch: patch.setattr(library, "_LONGEST_S", 0.001), "timed out"),
+        (lambda patch: patch.setattr(library, "kernels", partial(library.kernels, longest_s=0.001)), "timed out"),
         (lambda patch: patch.setattr(library, "_compile", lambda *any: Path("/etc/passwd")), "invalid ELF"),
         (lambda patch: patch.setattr(library, "cache_folder", full), "disk"),
     ],
@@ -50,12 +51,17 @@ def test_they_are_compiled_once_and_nothing_is_left_over(nothing_compiled, monke
 def test_without_them_the_log_says_why(change, message, nothing_compiled, monkeypatch, caplog):
     change(monkeypatch)
     with caplog.at_level(logging.WARNING):
-        assert kernels() is None
+        assert library.kernels() is None
     assert message in caplog.text and "slower" in caplog.text
 
 
 def homeless():
     raise RuntimeError("Could not determine home directory.")
+
+
+def compiled():
+    wanted = library.INSTRUCTIONS[library.vectors()[0]]
+    return library._compile(library._SOURCES, cache_folder(), wanted, 60.0, print)
 
 
 def full():
@@ -68,22 +74,14 @@ def test_one_process_compiles_as_others_wait_and_none_waits_for_ever(nothing_com
     real = subprocess.run
     monkeypatch.setattr(subprocess, "run", lambda *words, **how: began.append(words) or real(*words, **how))
     with ThreadPoolExecutor(4) as pool:
-        (made,) = {
-            *pool.map(
-                lambda _: library._compile(
-                    library._SOURCES, cache_folder(), library.INSTRUCTIONS[library.vectors()[0]]
-                ),
-                range(4),
-            )
-        }
+        (made,) = {*pool.map(lambda _: compiled(), range(4))}
     assert len(began) == 1
     made.unlink()
-    monkeypatch.setattr(library, "_LONGEST_S", 0.3)
     with (nothing_compiled / "lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with caplog.at_level(logging.WARNING):
-            assert kernels() is None
-    assert "another process has been making them" in caplog.text
+            assert kernels(longest_s=0.3) is None
+    assert "another process takes long" in caplog.text
 
 
 @needs_kernels
@@ -93,10 +91,9 @@ def test_a_compiler_that_hangs_holds_up_one_start(nothing_compiled, monkeypatch,
     hanging.write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/started\nsleep 60\n")
     hanging.chmod(0o755)
     monkeypatch.setenv("PATH", f"{hanging.parent}:/usr/bin:/bin")
-    monkeypatch.setattr(library, "_LONGEST_S", 1.0)
     for _ in range(3):
         with caplog.at_level(logging.WARNING):
-            assert kernels() is None
+            assert kernels(longest_s=1.0) is None
         kernels.cache_clear()
     assert len((tmp_path / "started").read_text().splitlines()) == 1
     assert "to try again" in caplog.text
@@ -172,6 +169,6 @@ def test_the_fastest_vectors_of_the_processor_are_used(flags, kinds, nothing_com
     monkeypatch.setattr(library, "has_instructions", lambda wanted: has_instructions(wanted, tmp_path / "cpuinfo"))
     assert library.vectors() == kinds
     made = []
-    monkeypatch.setattr(library, "_compile", lambda sources, folder, wanted: made.append(wanted) or "libc.so.6")
+    monkeypatch.setattr(library, "_compile", lambda sources, folder, wanted, *_: made.append(wanted) or "libc.so.6")
     assert kernels() == ("libc.so.6" if kinds else None)
     assert made == [INSTRUCTIONS[kind] for kind in kinds[:1]] and (kinds or not nothing_compiled.exists())
