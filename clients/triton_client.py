@@ -314,10 +314,10 @@ class TritonClient:
                     continue
                 silence.end()
                 self.answered_s[model] = silence.heard_s
-                final = answer.parameters["triton_final_response"].bool_param
+                was_final, final = final, final or answer.parameters["triton_final_response"].bool_param
                 if final:
                     stream.complete()
-                if final or answer.outputs:
+                if answer.outputs or final != was_final:
                     since_s, timeout_s = silence.heard_s, self.timeout_s
                 elif silence.heard_s - since_s > timeout_s:
                     raise ServerError(f"an answer within {timeout_s:g} s", "empty responses", "ask another server")

@@ -178,22 +178,23 @@ class Refusing(service_pb2_grpc.GRPCInferenceServiceServicer):
 class Empty(service_pb2_grpc.GRPCInferenceServiceServicer):
     """Goes on answering a stream without saying anything."""
 
-    def __init__(self, pause_s):
-        self.pause_s = pause_s
+    def __init__(self, pause_s, final):
+        self.pause_s, self.final = pause_s, final
 
     async def ModelStreamInfer(self, requests, context):  # noqa: N802  gRPC names it
         request = await anext(requests)
         while True:
             answer = service_pb2.ModelInferResponse(model_name=request.model_name)
-            answer.parameters["triton_final_response"].bool_param = False
+            answer.parameters["triton_final_response"].bool_param = self.final
             yield service_pb2.ModelStreamInferResponse(infer_response=answer)
             await asyncio.sleep(self.pause_s)
 
 
+@pytest.mark.parametrize("final", [False, True])
 @pytest.mark.parametrize("pause_s", [0.0, 0.02])
-def test_a_stream_of_empty_responses_ends_with_its_time(pause_s):
+def test_a_stream_of_empty_responses_ends_with_its_time(pause_s, final):
     async def ask():
-        async with listening(Empty(pause_s)) as address, TritonClient(address, timeout_s=0.5) as client:
+        async with listening(Empty(pause_s, final)) as address, TritonClient(address, timeout_s=0.5) as client:
             began_s = time.monotonic()
             with pytest.raises(ServerError, match=r"within 0\.5 s"):
                 [one async for one in client.stream("a", {"number": np.zeros(1, np.int32)})]

@@ -4,7 +4,7 @@ import time
 from math import inf
 
 from attendant.errors import ServerError
-from serving.processes import AT_WORK, HANG_S, LONGEST_STEP_S, STARVED, WorkMeter
+from serving.processes import AT_WORK, HANG_S, LONGEST_STEP_S, STARVED, ProcessRecord, WorkMeter
 from serving.triton.server.workers import Worker, engines_of
 
 TICK_S = 0.2
@@ -16,6 +16,10 @@ PROMPT_S = 1.0
 """How long ago the server may have answered for a model's silence to be its own."""
 STILL_S = 1.0
 """How long a process may not work that Triton calls unhealthy."""
+BIRTH_S = 4.0
+"""How long a model that is being loaded may have no worker."""
+STARVED_PACE = 0.1
+"""How much of such a time counts in which the server waits for processors."""
 
 
 class HangError(ServerError):
@@ -108,3 +112,22 @@ class LifeSigns:
         elif time.monotonic() - self._pulse.answered_s < PROMPT_S:  # else it is the server that is late
             self._silent_s += passed_s
         self._still_s = 0.0 if works else self._still_s + passed_s
+
+
+class Absence:
+    """How long a model that is being loaded has had no worker: the server starts one, once it gets a processor."""
+
+    def __init__(self, server: ProcessRecord | None) -> None:
+        self._server, self._meter, self._looked_s, self._s = server, WorkMeter(), time.monotonic(), 0.0
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the server will never start one."""
+        return self._s > BIRTH_S
+
+    def look(self, lives: bool) -> None:
+        """Note whether one lives now."""
+        passed_s, self._looked_s = time.monotonic() - self._looked_s, time.monotonic()
+        passed_s = min(max(passed_s, 1e-3), 2 * TICK_S)  # a pause of this process is none of the server's
+        waits = self._server is not None and self._meter.waiting_share([self._server], passed_s) > STARVED
+        self._s = 0.0 if lives else self._s + passed_s * (STARVED_PACE if waits else 1.0)

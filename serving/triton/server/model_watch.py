@@ -17,9 +17,9 @@ from clients.served_model import ServedModel
 from clients.triton_client import TritonClient
 from serving.backoff import Backoff
 from serving.triton.server.engine_trouble import trouble_of
-from serving.triton.server.life_signs import STILL_S, TICK_S, HangError, LifeSigns, ServerPulse
+from serving.triton.server.life_signs import STILL_S, TICK_S, Absence, HangError, LifeSigns, ServerPulse
 from serving.triton.server.model_folders import unfit
-from serving.triton.server.workers import Worker, workers_of
+from serving.triton.server.workers import Worker, server_of, workers_of
 from serving.triton.server.wrong_models import WrongModels
 
 CANARY_S = 10.0
@@ -28,8 +28,6 @@ CANARY_SHARE = 0.05
 """Of a processor, that such examples may use."""
 LONGEST_PAUSE_S = 30.0
 """Between two of them all the same, while nobody else is answered."""
-BIRTH_S = 4.0
-"""How long a model that is being loaded may have no worker."""
 LOOK_S = 1.0
 """Between two looks at the files of a model that answered wrongly."""
 DESCRIBED_S = 2.0
@@ -267,14 +265,13 @@ class ModelWatch:
         return True  # a server that loads a model says nothing of any
 
     async def _reload(self) -> None:
-        loading, lives_s, stood_s = _begin(self._client.reload(self.name)), time.monotonic(), 0.0
+        loading, absence, stood_s = _begin(self._client.reload(self.name)), Absence(server_of(self._group)), 0.0
         while not (await asyncio.wait({loading}, timeout=TICK_S))[0]:
             stopped = [one.is_stopped for one in self._find_workers()]
             stood_s += TICK_S * all(stopped) * bool(stopped)
             # For one that stood still for a while Triton may wait without end though it goes on.
-            if not all(stopped) and stood_s < STILL_S:
-                lives_s = time.monotonic()
-            self.stuck = time.monotonic() - lives_s > BIRTH_S
+            absence.look(not all(stopped) and stood_s < STILL_S)
+            self.stuck = absence.is_long
         self.stuck = False
         loading.result()
 
@@ -321,7 +318,7 @@ class ModelWatch:
         return not self.reason
 
     async def _wait_for_others(self) -> bool:
-        lives_s, reported = time.monotonic(), False
+        absence, reported = Absence(server_of(self._group)), False
         try:
             while not self._unloaded and (state := (await self._client.failed_models()).get(self.name)) in BY_OTHERS:
                 self.away_s, self.loading = time.monotonic(), state == LOADING
@@ -329,9 +326,8 @@ class ModelWatch:
                 if not reported:
                     self._report(f"{self.name} is away: {self.reason}")
                     reported = True
-                if state != LOADING or self._find_workers():
-                    lives_s = time.monotonic()
-                self.stuck = time.monotonic() - lives_s > BIRTH_S
+                absence.look(state != LOADING or bool(self._find_workers()))
+                self.stuck = absence.is_long
                 await asyncio.sleep(TICK_S)
         finally:
             self.loading = self.stuck = False

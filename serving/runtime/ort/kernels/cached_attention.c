@@ -376,6 +376,7 @@ static Status *compute(void *kernel, Context *context) {
     Tensor qkv, keys, values, newest, cos = {0}, sin = {0}, key_step, value_step;
 #define READ(index, tensor)                                                                                            \
     TRY(GET_INPUT(context, index, &input));                                                                            \
+    REQUIRE(input, "all inputs, with tables of turns where there are any");                                            \
     TRY(read_tensor(input, tensor))
     READ(0, &qkv);
     READ(1, &keys);

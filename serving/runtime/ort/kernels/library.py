@@ -113,13 +113,18 @@ def _compile(
             if not library.exists():
                 _require_none(late)
                 say("compiling operators for this processor, once\n")
-                made = library.with_suffix(".part")
+                scratch = library.with_suffix(".part")
+                shutil.rmtree(scratch, ignore_errors=True)
+                scratch.mkdir()
+                made = scratch / library.name
                 words = [compiler, "-o", str(made), *(str(file) for file in files if file.suffix == ".c"), *flags]
                 left_s, held = end_s - time.monotonic(), [lock.fileno()]  # also by a compiler that outlives us
-                subprocess.run(words, check=True, capture_output=True, timeout=left_s, pass_fds=held)
+                env = {**os.environ, "TMPDIR": str(scratch)}  # noqa: TID251  (a compiler's own variables)
+                subprocess.run(words, check=True, capture_output=True, timeout=left_s, pass_fds=held, env=env)
                 with made.open("rb") as written:
                     os.fsync(written.fileno())
                 made.replace(library)
+                shutil.rmtree(scratch)
                 late.unlink(missing_ok=True)
         except (TimeoutError, subprocess.TimeoutExpired):
             late.touch()

@@ -8,7 +8,7 @@ import pytest
 
 from serving.processes import process_of
 from serving.triton.server import life_signs
-from serving.triton.server.life_signs import LifeSigns, ServerPulse
+from serving.triton.server.life_signs import TICK_S, Absence, LifeSigns, ServerPulse
 from serving.triton.server.workers import Worker, engines_of
 
 WORKER = """
@@ -59,3 +59,19 @@ def test_a_worker_that_waits_for_a_processor_does_not_hang(monkeypatch, waits, h
         monkeypatch.setattr(Unscheduled, "waited_s", worker.waited_s + waits * signs.tick_s)
         signs.look(signs.tick_s)
     assert signs.hang == hangs
+
+
+@pytest.mark.parametrize(("waits", "shortest_s", "longest_s"), [(0.0, 4.0, 5.0), (0.95, 38.0, 45.0)])
+def test_a_server_that_waits_for_a_processor_has_longer_to_start_a_worker(monkeypatch, waits, shortest_s, longest_s):
+    server, now_s = Unscheduled(pid=2**22 + 1, started=1, model="", region=""), 100.0
+    monkeypatch.setattr(life_signs.time, "monotonic", lambda: now_s)
+    absence = Absence(server)
+    absence.look(True)
+    while not absence.is_long:
+        now_s += TICK_S
+        monkeypatch.setattr(Unscheduled, "waited_s", server.waited_s + waits * TICK_S)
+        absence.look(False)
+        assert now_s < 100.0 + longest_s
+    assert now_s > 100.0 + shortest_s
+    absence.look(True)
+    assert not absence.is_long

@@ -234,3 +234,26 @@ def test_a_head_of_no_whole_vectors_is_refused():
     attention = Attention(1, 1, 24, 4)
     with pytest.raises(Exception, match="by sixteens"):
         attention(**attention.random(1, 1))
+
+
+@pytest.mark.parametrize("tables", [0, 1])
+def test_turns_without_their_tables_are_refused(tables):
+    attention = Attention(2, 1, 64, 40)
+    cache = TensorProto.FLOAT, ["b", "g", "m", "d"]
+    attention.session = session_of(
+        "CachedAttention",
+        {
+            "qkv": (TensorProto.FLOAT, ["b", "t", "w"]),
+            "keys": cache,
+            "values": cache,
+            "newest": (TensorProto.INT32, ["n"]),
+        },
+        {"y": (TensorProto.FLOAT, ["b", "t", "y"]), "new_keys": cache, "new_values": cache},
+        [numpy_helper.from_array(np.ones((40, 32), np.float32), "cos")][:tables],
+        heads=2,
+        groups=1,
+        turns=1,
+        scale=1.0,
+    )
+    with pytest.raises(Exception, match=r"tables of turns|Invalid"):
+        attention(**attention.random(2, 1))

@@ -116,7 +116,9 @@ def test_after_a_while_it_is_tried_again(nothing_compiled):
 def test_what_a_killed_process_left_is_written_over(nothing_compiled):
     made = kernels()
     made.unlink()
-    made.with_suffix(".part").write_bytes(b"half of it")
+    left = made.with_suffix(".part")
+    left.mkdir()
+    (left / made.name).write_bytes(b"half of it")
     kernels.cache_clear()
     assert kernels() == made and {*nothing_compiled.iterdir()} == {made, nothing_compiled / "lock"}
 
