@@ -38,10 +38,12 @@ def hardware() -> dict[str, str]:
     flags = set(fields.get("flags", "").split())
     memory = int(Path("/proc/meminfo").read_text(encoding="ascii").split()[1]) / 2**20
     family, model = fields.get("cpu family", "unknown"), fields.get("model", "unknown")
+    limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "")  # noqa: TID251 - a library's own variable (benchmarks/peers/narrow)
+    used = f" (all used {limit} at most)" if limit else ""
     return {
         "processor": f"{fields.get('model name', 'unknown')} (family {family}, model {model})",
         "cores": str(os.cpu_count()),
-        "instructions": " ".join(flag for flag in _INSTRUCTIONS if flag in flags),
+        "instructions": " ".join(flag for flag in _INSTRUCTIONS if flag in flags) + used,
         "memory": f"{memory:.0f} GiB",
     }
 
