@@ -170,5 +170,6 @@ def _has_one_each(array: Array, labels: list[str]) -> bool:
     return bool(labels) and array.ndim == 2 and array.shape[1] == len(labels)
 
 
-def _best(array: Array, labels: list[str]) -> list[str]:
-    return [labels[index] for index in array.argmax(1)]
+def _best(array: Array, labels: list[str]) -> list[str | None]:
+    largest = [(row[at], at) for row, at in zip(array, array.argmax(1), strict=True)]  # NaN where there is one
+    return [labels[at] if number == number else None for number, at in largest]

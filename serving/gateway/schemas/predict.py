@@ -22,11 +22,12 @@ class Prediction(BaseModel):
     Attributes:
         model: its name.
         outputs: output name → rows as nested lists; a number that JSON has not is null.
-        labels: output name → the label of the largest number of each row, of outputs that have one for each label.
+        labels: output name → the label of the largest number of each row, of outputs that have one for each label; null
+            where one of a row is none.
         label_names: of the model that answered, where they were asked for.
     """
 
     model: str
     outputs: dict[str, Any]
-    labels: dict[str, list[str]]
+    labels: dict[str, list[str | None]]
     label_names: list[str] | None = None

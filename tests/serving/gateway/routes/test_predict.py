@@ -12,6 +12,7 @@ from tritonclient.grpc import model_config_pb2 as pb
 
 from attendant.tensor_files import NPY, NPZ
 from serving.gateway.large_answers import MOST_VALUES
+from serving.gateway.routes.predict import _best
 from tests.serving.gateway.fake_triton import FakeTriton, config_of, floats, gateway_of, raw
 
 MIB = 1 << 20
@@ -223,3 +224,14 @@ def test_a_number_in_the_place_of_rows_is_the_clients_mistake():
 def test_a_damaged_file_is_the_clients_mistake():
     bodies = [of_file(data, kind) for data in (b"", b"x", saved(np.zeros(2))[:-1]) for kind in (NPY, NPZ)]
     assert {found.status_code for found in ask(Server([("x", [2])]), *bodies)} == {400}
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels"),
+    [
+        ([[0.5, np.nan], [np.inf, 0.0], [np.nan, np.nan], [0.1, 0.2]], [None, "a", None, "b"]),
+        (np.array([[3, 4]], np.int32), ["b"]),
+    ],
+)
+def test_a_row_with_what_is_no_number_has_no_label(rows, labels):
+    assert _best(np.asarray(rows), ["a", "b"]) == labels
