@@ -22,11 +22,17 @@ def sums_of_bytes_overflow(cpuinfo: Path = _CPUINFO) -> bool:
 
 
 _LIMITS = {
-    "AVX2": r"avx512|avx_vnni|amx",
+    "SSE41": r"avx|fma|amx",
+    "AVX": r"avx2|avx_vnni|avx512|fma|amx",
+    "AVX2": r"avx_vnni|avx512|amx",
     "AVX2_VNNI": r"avx512|amx",
+    "AVX2_VNNI_2": r"avx512|amx",
+    "AVX512_CORE": r"avx_vnni|avx512_(vnni|bf16|fp16)|amx",
     "AVX512_CORE_VNNI": r"avx512_(bf16|fp16)|amx",
     "AVX512_CORE_BF16": r"avx512_fp16|amx",
+    "AVX512_CORE_FP16": r"amx",
 }
+"""What oneDNN's limits forbid, by the beginnings of names in ``/proc/cpuinfo``."""
 
 
 @cache

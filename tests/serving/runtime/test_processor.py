@@ -24,6 +24,7 @@ def test_where_nothing_tells_nothing_overflows(tmp_path):
         ("avx512_core_vnni", "avx2 avx_vnni avx512f"),
         ("AVX2_VNNI", "avx2 avx_vnni"),
         ("AVX2", "avx2"),
+        ("AVX", ""),
     ],
 )
 def test_what_onednn_is_forbidden_is_not_known(limit, left, monkeypatch, tmp_path):
