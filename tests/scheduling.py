@@ -43,7 +43,7 @@ GROUPS = {
     f"{END_TO_END}/test_tutorials.py": "ports of the documents",
     f"{README}::test_what_is_shown": "proofs of the README",
 }
-# What takes longest stands in front, so that both processes of a run end together.
+# What takes longest stands in front, so that the processes of a run end together.
 FIRST = (
     *("shared servers", "ports of the documents", "proofs of the README", "tests/models/kernels/test_interpreted.py"),
     *(f"{END_TO_END}/test_imported", END_TO_END, "tests/export", "tests/models/checkpoints", "tests/serving", "tests"),
