@@ -247,10 +247,10 @@ def _prepare(
 
 def _compile_operators(repository: Path) -> None:
     """Before workers do, whose starts are bounded."""
-    from serving.runtime.ort.kernels.library import AHEAD_S, FORM, kernels
+    from serving.runtime.ort.kernels.library import FORM, kernels
 
     if any(repository.glob(f"*/*/*.{FORM}.onnx")):
-        kernels(longest_s=AHEAD_S, say=sys.stderr.write)
+        kernels(say=sys.stderr.write)
 
 
 def _gateway(

@@ -12,6 +12,7 @@ import hashlib
 import logging
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import time
@@ -46,21 +47,18 @@ def vectors() -> tuple[str, ...]:
 
 
 @cache
-def kernels(
-    kind: str | None = None, longest_s: float = WORKER_S, say: Callable[[str], object] = _LOG.info
-) -> Path | None:
+def kernels(kind: str | None = None, say: Callable[[str], object] | None = None) -> Path | None:
     """The library of operators; None where this machine cannot make or use one, and the log says why.
 
     Args:
         kind: of vectors; the fastest if not given.
-        longest_s: that compiling may take.
-        say: is told that it begins.
+        say: of who compiles ahead of others: is told that it begins. Else it is for a model that is being loaded.
     """
     kind = kind or next(iter(vectors()), None)
     if kind is None:
         return None
     try:
-        library = _compile(_SOURCES, cache_folder(), INSTRUCTIONS[kind], longest_s, say)
+        library = _compile(_SOURCES, cache_folder(), INSTRUCTIONS[kind], say)
         ctypes.CDLL(str(library))  # a file system may allow no programs
     except (OSError, subprocess.SubprocessError) as error:
         _LOG.warning("no kernels of our own, products in 4 and 8 bits are slower: %s", error)
@@ -95,9 +93,7 @@ def cache_folder() -> Path:
     return folder
 
 
-def _compile(
-    sources: Path, folder: Path, instructions: frozenset[str], longest_s: float, say: Callable[[str], object]
-) -> Path:
+def _compile(sources: Path, folder: Path, instructions: frozenset[str], say: Callable[[str], object] | None) -> Path:
     """The library, which one process makes as others wait for it."""
     compiler = next((path for name in COMPILERS if (path := shutil.which(name))), None)
     if compiler is None:
@@ -106,21 +102,22 @@ def _compile(
     flags = [*_FLAGS, *sorted(f"-m{name.replace('_', '')}" for name in instructions)]
     said = b"\0".join((compiler.encode(), *map(str.encode, flags), *(file.read_bytes() for file in files)))
     library = folder / f"{hashlib.sha256(said).hexdigest()[:16]}.so"
-    late, end_s = library.with_suffix(".late"), time.monotonic() + longest_s
-    with (folder / "lock").open("a") as lock:
+    if library.exists():
+        return library
+    late, end_s = library.with_suffix(".late"), time.monotonic() + (WORKER_S if say is None else AHEAD_S)
+    with library.with_suffix(".lock").open("a") as lock:
         try:
             _acquire(lock, late, end_s)
             if not library.exists():
                 _require_none(late)
-                say("compiling operators for this processor, once\n")
+                if say is not None:
+                    say("compiling operators for this processor, once\n")
                 scratch = library.with_suffix(".part")
                 shutil.rmtree(scratch, ignore_errors=True)
                 scratch.mkdir()
                 made = scratch / library.name
                 words = [compiler, "-o", str(made), *(str(file) for file in files if file.suffix == ".c"), *flags]
-                left_s, held = end_s - time.monotonic(), [lock.fileno()]  # also by a compiler that outlives us
-                env = {**os.environ, "TMPDIR": str(scratch)}  # noqa: TID251  (a compiler's own variables)
-                subprocess.run(words, check=True, capture_output=True, timeout=left_s, pass_fds=held, env=env)
+                _run(words, end_s, lock, scratch, is_ahead=say is not None)
                 with made.open("rb") as written:
                     os.fsync(written.fileno())
                 made.replace(library)
@@ -130,6 +127,24 @@ def _compile(
             late.touch()
             raise
     return library
+
+
+def _run(words: list[str], end_s: float, lock: IO[str], scratch: Path, *, is_ahead: bool) -> None:
+    env = {**os.environ, "TMPDIR": str(scratch)}  # noqa: TID251  (a compiler's own variables)
+    held = [lock.fileno()]  # also by a compiler that outlives us
+    # That of a worker ends with the server's group; ahead of all there is none yet.
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=held, env=env, start_new_session=is_ahead
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=end_s - time.monotonic())
+        except BaseException:
+            if is_ahead:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
+            raise
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, words, output)
 
 
 def _acquire(lock: IO[str], late: Path, end_s: float) -> None:

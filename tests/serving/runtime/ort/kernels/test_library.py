@@ -3,13 +3,16 @@
 import fcntl
 import logging
 import os
+import signal
 import subprocess
+import time
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from serving.processes import process_fields
 from serving.runtime.ort.kernels import library
 from serving.runtime.ort.kernels.library import INSTRUCTIONS, cache_folder, kernels
 from serving.runtime.processor import has_instructions
@@ -30,10 +33,10 @@ def nothing_compiled(tmp_path, monkeypatch):
 def test_they_are_compiled_once_and_nothing_is_left_over(nothing_compiled, monkeypatch):
     with ThreadPoolExecutor(4) as pool:
         (made,) = {*pool.map(lambda _: kernels(), range(4))}
-    assert {*nothing_compiled.iterdir()} == {made, nothing_compiled / "lock"}
+    assert {*nothing_compiled.iterdir()} == {made, made.with_suffix(".lock")}
     assert nothing_compiled.stat().st_mode & 0o777 == 0o700
     kernels.cache_clear()
-    monkeypatch.setattr(subprocess, "run", None)
+    monkeypatch.setattr(subprocess, "Popen", None)
     assert kernels() == made
 
 
@@ -43,7 +46,7 @@ def test_they_are_compiled_once_and_nothing_is_left_over(nothing_compiled, monke
     [
         (lambda patch: patch.setenv("PATH", "/nowhere"), "no C compiler"),
         (lambda patch: patch.setattr(library, "_FLAGS", ("--no-such-flag",)), "returned non-zero"),
-        (lambda patch: patch.setattr(library, "kernels", partial(library.kernels, longest_s=0.001)), "timed out"),
+        (lambda patch: patch.setattr(library, "WORKER_S", 0.001), "timed out"),
         (lambda patch: patch.setattr(library, "_compile", lambda *any: Path("/etc/passwd")), "invalid ELF"),
         (lambda patch: patch.setattr(library, "cache_folder", full), "disk"),
     ],
@@ -51,7 +54,7 @@ def test_they_are_compiled_once_and_nothing_is_left_over(nothing_compiled, monke
 def test_without_them_the_log_says_why(change, message, nothing_compiled, monkeypatch, caplog):
     change(monkeypatch)
     with caplog.at_level(logging.WARNING):
-        assert library.kernels() is None
+        assert kernels() is None
     assert message in caplog.text and "slower" in caplog.text
 
 
@@ -61,7 +64,7 @@ def homeless():
 
 def compiled():
     wanted = library.INSTRUCTIONS[library.vectors()[0]]
-    return library._compile(library._SOURCES, cache_folder(), wanted, 60.0, print)
+    return library._compile(library._SOURCES, cache_folder(), wanted, print)
 
 
 def full():
@@ -71,32 +74,56 @@ def full():
 @needs_kernels
 def test_one_process_compiles_as_others_wait_and_none_waits_for_ever(nothing_compiled, monkeypatch, caplog):
     began = []
-    real = subprocess.run
-    monkeypatch.setattr(subprocess, "run", lambda *words, **how: began.append(words) or real(*words, **how))
+    real = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda *words, **how: began.append(words) or real(*words, **how))
     with ThreadPoolExecutor(4) as pool:
         (made,) = {*pool.map(lambda _: compiled(), range(4))}
     assert len(began) == 1
-    made.unlink()
-    with (nothing_compiled / "lock").open("a") as lock:
+    monkeypatch.setattr(library, "WORKER_S", 0.3)
+    with made.with_suffix(".lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        assert kernels() == made, "which waits for nobody"
+        kernels.cache_clear()
+        made.unlink()
         with caplog.at_level(logging.WARNING):
-            assert kernels(longest_s=0.3) is None
+            assert kernels() is None
     assert "another process takes long" in caplog.text
 
 
+@pytest.fixture
+def hanging(nothing_compiled, monkeypatch, tmp_path):
+    """A compiler whose child does not end; a file of the numbers of such children."""
+    compiler, started = tmp_path / "bin" / "cc", tmp_path / "started"
+    compiler.parent.mkdir()
+    compiler.write_text(f"#!/bin/sh\nsleep 90 &\necho $! >> {started}\nwait\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{compiler.parent}:/usr/bin:/bin")
+    monkeypatch.setattr(library, "WORKER_S", 1.0)
+    monkeypatch.setattr(library, "AHEAD_S", 1.0)
+    yield started
+    for number in started.read_text().split():
+        with suppress(ProcessLookupError):
+            os.kill(int(number), signal.SIGKILL)
+
+
 @needs_kernels
-def test_a_compiler_that_hangs_holds_up_one_start(nothing_compiled, monkeypatch, tmp_path, caplog):
-    hanging = tmp_path / "bin" / "cc"
-    hanging.parent.mkdir()
-    hanging.write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/started\nsleep 60\n")
-    hanging.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{hanging.parent}:/usr/bin:/bin")
+def test_a_compiler_that_hangs_holds_up_one_start(hanging, caplog):
     for _ in range(3):
         with caplog.at_level(logging.WARNING):
-            assert kernels(longest_s=1.0) is None
+            assert kernels() is None
         kernels.cache_clear()
-    assert len((tmp_path / "started").read_text().splitlines()) == 1
+    assert len(hanging.read_text().split()) == 1
     assert "to try again" in caplog.text
+
+
+@needs_kernels
+def test_nothing_of_a_compiler_that_hangs_is_left_where_it_runs_ahead_of_a_server(hanging):
+    assert kernels(say=print) is None
+    (child,) = hanging.read_text().split()
+    until_s = time.monotonic() + 60
+    while (Path("/proc") / child).exists() and process_fields(int(child))[0] != "Z":
+        assert time.monotonic() < until_s
+        time.sleep(0.05)
 
 
 @needs_kernels
@@ -120,7 +147,7 @@ def test_what_a_killed_process_left_is_written_over(nothing_compiled):
     left.mkdir()
     (left / made.name).write_bytes(b"half of it")
     kernels.cache_clear()
-    assert kernels() == made and {*nothing_compiled.iterdir()} == {made, nothing_compiled / "lock"}
+    assert kernels() == made and {*nothing_compiled.iterdir()} == {made, made.with_suffix(".lock")}
 
 
 @pytest.mark.parametrize("place", ["", "a/relative/one"])
