@@ -186,9 +186,14 @@ def _python() -> str:
 
 def connection_of(descriptor: int) -> Connection:
     """The other end of the socket in a process of :func:`start_python`."""
-    with suppress(OSError):  # where memory runs out, the kernel is to end it rather than who started it
-        Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
+    volunteer_to_end()
     return Connection(descriptor)
+
+
+def volunteer_to_end() -> None:
+    """Where memory runs out, let the kernel end this process rather than one that starts, watches or asks it."""
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
 
 
 def send(connection: Connection, message: object) -> None:

@@ -25,10 +25,8 @@ READ_AT_ONCE = 1 << 12
 updates of its keys, of 20 µs each, which anybody may send and nothing else bounds."""
 KEPT_UNREAD_KIB = 16
 """That are kept, instead of its 256, while the gateway reads nothing of it; they are then taken in one turn."""
-UNSENT_KIB = 64
-"""From which on a writer waits, as without TLS, instead of its 512."""
-END_S = 86_400.0
-"""Of a connection, which :class:`BoundedProtocol` bounds by what its client reads."""
+UNSENT_KIB = 65
+"""From which on a writer waits, instead of its 512. The socket's, which waits above 64, says when it goes on."""
 _LOG = logging.getLogger("attendant.gateway")
 
 
@@ -57,8 +55,13 @@ class Acceptor:
             constants.FLOW_CONTROL_HIGH_WATER_SSL_READ = KEPT_UNREAD_KIB  # type: ignore[misc]
             constants.FLOW_CONTROL_HIGH_WATER_SSL_WRITE = UNSENT_KIB  # type: ignore[misc]
             sslproto.SSLProtocol._get_write_buffer_size = _unsent_bytes  # type: ignore[attr-defined]
+            sslproto._SSLProtocolTransport.close = _close_once  # type: ignore[attr-defined]
             bound_s = connections.HANDSHAKE_S
-            self._tls = {"ssl": context, "ssl_handshake_timeout": bound_s, "ssl_shutdown_timeout": END_S}
+            self._tls = {
+                "ssl": context,
+                "ssl_handshake_timeout": bound_s,
+                "ssl_shutdown_timeout": connections.UNTIMED_S,
+            }
         self._arriving: dict[BoundedProtocol, asyncio.Task[None]] = {}
         self._pause: asyncio.TimerHandle | None = None
         for one in sockets:
@@ -126,3 +129,10 @@ def _unsent_bytes(tls: Any) -> int:
     # asyncio does not count what is encrypted and waits for the kernel, so that nobody would ever wait for a reader.
     waiting = tls._transport.get_write_buffer_size() if tls._transport else 0
     return int(tls._outgoing.pending + tls._write_buffer_size + waiting)
+
+
+def _close_once(transport: Any) -> None:
+    # asyncio's own forgets its connection the second time, and with it what is unsent.
+    if not transport._closed:
+        transport._closed = True
+        transport._ssl_protocol._start_shutdown()

@@ -23,6 +23,8 @@ HANDSHAKE_S = 10.0
 """Longest time of a TLS handshake, which waits for the client."""
 UNREAD_S = 30.0
 """Longest time in which a client reads nothing of what waits for it."""
+UNTIMED_S = 10**7
+"""For timers of others, in whose place a connection's own watch stands."""
 MOST_CONNECTIONS = 1000
 """At once, and no more than half of the descriptors that the process may open."""
 MOST_HEADER_BYTES = 1 << 15
@@ -64,7 +66,7 @@ class BoundedProtocol(H11Protocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.conn = _BoundedConnection(h11.SERVER, MOST_HEADER_BYTES)
-        self.timeout_keep_alive: float = KEEP_ALIVE_S  # type: ignore[assignment]  # fractions work as well
+        self.timeout_keep_alive = UNTIMED_S  # which counts from when an answer is written, and not from when it is read
         self.waits_since_s = self.loop.time()
         self._is_idle = False
         self._look: asyncio.TimerHandle | None = None
@@ -118,11 +120,15 @@ class BoundedProtocol(H11Protocol):
             self.waits_since_s = now_s
         idle = closes or self.cycle is None or self.cycle.response_complete
         longest_s = KEEP_ALIVE_S if self._is_idle and not closes else HEADERS_S
-        if (idle and now_s - self.waits_since_s > longest_s) or now_s - self._read_s > UNREAD_S:
+        late = idle and now_s - self.waits_since_s > longest_s
+        if now_s - self._read_s > UNREAD_S or (late and closes):
             self.transport.abort()
-        else:
-            pause_s = min(HEADERS_S, UNREAD_S) / _LOOKS
-            self._look = self.loop.call_later(pause_s, self._watch, now_s + pause_s)
+            return
+        if late:
+            self.waits_since_s = now_s
+            self.transport.close()
+        pause_s = min(HEADERS_S, UNREAD_S) / _LOOKS
+        self._look = self.loop.call_later(pause_s, self._watch, now_s + pause_s)
 
 
 def unread_bytes(transport: asyncio.Transport) -> int:

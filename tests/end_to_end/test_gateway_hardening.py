@@ -374,7 +374,7 @@ def test_a_client_that_never_reads_frees_its_slot(narrow, monkeypatch, bound):
             connection.connect(endpoint(running))
             connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
             assert asyncio.run(until(lambda: counted(narrow, LANGUAGE_MODEL, CANCELLED) == before + 1))
-            assert active(narrow) == 0
+            assert asyncio.run(until(lambda: active(narrow) == 0))
             if bound == "bytes":
                 connection.settimeout(PATIENCE_S)
                 read = b""

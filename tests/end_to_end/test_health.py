@@ -1,11 +1,14 @@
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 from tritonclient.utils import InferenceServerException
 
 from attendant.errors import ServerError
 from clients.health import canary, health, require_healthy
+from serving.processes import OOM_SCORE
+from serving.triton.server.workers import _worker_at, engines_of
 from tests.conftest import DATES, DIGITS, EVERY_TASK, LANGUAGE_MODEL, TEXT_ENCODER
 from tests.end_to_end.asking import ask, python_m
 
@@ -33,6 +36,16 @@ def test_every_model_answers_its_example(server):
     assert results[TEXT_ENCODER].found.startswith(f"[{first:.4f}, ") and "of 16" in results[TEXT_ENCODER].found
     assert all(result.healthy for result in results.values())
     require_healthy(list(results.values()), set(EVERY_TASK))
+
+
+def test_all_processes_that_compute_are_as_likely_to_be_ended_where_memory_runs_out(server, repository_of_every_task):
+    scores = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        worker = _worker_at(int(entry.name))
+        if worker is not None and str(repository_of_every_task) in (entry / "cmdline").read_text():
+            computing = engines_of([worker]) or [worker]
+            scores[worker.model] = {int(Path(f"/proc/{one.pid}/oom_score_adj").read_text()) for one in computing}
+    assert scores == {name: {int(OOM_SCORE)} for name in EVERY_TASK}
 
 
 @pytest.mark.planted

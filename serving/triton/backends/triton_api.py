@@ -38,6 +38,7 @@ from attendant.tensor_names import (
     TEXT_OUTPUT,
 )
 from serving.engine.settings import EngineSettings
+from serving.processes import volunteer_to_end
 from serving.runtime.base import Array
 from serving.triton.backends.layout_check import require_one_layout
 
@@ -54,6 +55,8 @@ Artefact = tuple[Path, Manifest, int, Runtime, Device]
 def loaded_artefact(arguments: dict[str, str]) -> Iterator[Artefact]:
     """The artefact in the version folder that Triton loads, verified file by file, and still there after the block.
 
+    It is for this process to run.
+
     Args:
         arguments: what Triton hands to ``initialize``.
 
@@ -64,6 +67,7 @@ def loaded_artefact(arguments: dict[str, str]) -> Iterator[Artefact]:
         ArtefactError: a file is missing or not what the manifest says, or was exchanged meanwhile.
         MachineError: as :func:`find_artefact`.
     """
+    volunteer_to_end()  # as the engines of other models do: the largest of them all is chosen
     found = find_artefact(arguments)
     with found[1].lasting(found[0]):
         yield found

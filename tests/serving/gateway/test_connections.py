@@ -14,6 +14,7 @@ import pytest
 
 from serving.certificates import ListenTls
 from serving.gateway import connections
+from serving.gateway.acceptor import Acceptor
 from serving.gateway.connections import BoundedProtocol, unread_bytes
 from serving.triton.server.ports import free_ports
 from tests.authority import Authority
@@ -75,19 +76,25 @@ def asked_for_much(request, tmp_path):
         yield running, ask
 
 
+def read_slowly(connection, pause_s):
+    """What comes of an answer, and how long it is."""
+    taken = b""
+    while b"\r\n\r\n" not in taken:
+        taken += connection.recv(1024)
+    whole = int(re.search(rb"content-length: (\d+)", taken)[1]) + taken.index(b"\r\n\r\n") + 4
+    while len(taken) < whole and (more := connection.recv(2048)):
+        taken += more
+        time.sleep(pause_s)
+    return taken, whole
+
+
 @pytest.mark.parametrize("asked_for_much", [True], indirect=True, ids=["https"])
 @pytest.mark.parametrize("header", ["Connection: close", "Connection: keep-alive"])
 def test_who_reads_slowly_reads_the_whole_answer(asked_for_much, header, monkeypatch):
     for name in ("HANDSHAKE_S", "HEADERS_S", "KEEP_ALIVE_S"):
         monkeypatch.setattr(connections, name, 2.0)  # an answer takes longer
     _, ask = asked_for_much
-    connection, taken = ask(header), b""
-    while b"\r\n\r\n" not in taken:
-        taken += connection.recv(1024)
-    whole = int(re.search(rb"content-length: (\d+)", taken)[1]) + taken.index(b"\r\n\r\n") + 4
-    while len(taken) < whole and (more := connection.recv(2048)):
-        taken += more
-        time.sleep(0.15)
+    taken, whole = read_slowly(ask(header), 0.15)
     assert len(taken) == whole > 1 << 16
 
 
@@ -100,6 +107,69 @@ def test_of_whom_nothing_is_read_the_connection_is_closed(asked_for_much, monkey
     while running.server.server_state.connections:
         assert time.monotonic() < until_s
         time.sleep(0.1)
+
+
+@pytest.mark.parametrize("asked_for_much", [False, True], indirect=True, ids=["http", "https"])
+def test_a_connection_is_kept_from_when_its_answer_is_read(asked_for_much, monkeypatch):
+    monkeypatch.setattr(connections, "KEEP_ALIVE_S", 2.0)
+    _, ask = asked_for_much
+    connection = ask("Connection: keep-alive")
+    read_slowly(connection, 0.1)  # four seconds
+    connection.sendall(REQUEST)
+    assert connection.recv(12) == b"HTTP/1.1 200"
+
+
+def test_over_tls_a_drain_waits_for_no_connection_that_is_closing(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(connections, "HEADERS_S", 1.0)
+    (nobody,) = free_ports(1)
+    listen = ListenTls(**Authority(tmp_path).issue("127.0.0.1").listen)
+    with ExitStack() as opened:
+        with started(f"127.0.0.1:{nobody}", probe_s=3600.0, listen=listen, drain_timeout_s=40.0) as running:
+            context = ssl.create_default_context(cafile=tmp_path / "ca.pem")
+            plain = opened.enter_context(socket.create_connection(running.listening.getsockname(), PATIENCE_S))
+            connection = opened.enter_context(context.wrap_socket(plain, server_hostname="127.0.0.1"))
+            connection.sendall(REQUEST.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+            assert connection.recv(12) == b"HTTP/1.1 200"
+            began_s = time.monotonic()
+        assert time.monotonic() - began_s < 30.0
+    assert "Traceback" not in caplog.text and "exception" not in caplog.text.lower()
+
+
+@pytest.mark.parametrize("bytes_unsent", [65_535, 65_536, 65_537, 66_560, 66_561])
+def test_over_tls_a_writer_goes_on_whatever_waits(bytes_unsent, tmp_path):
+    """asyncio's TLS has two writers, of which one tells the other when to go on."""
+    issued = Authority(tmp_path).issue("127.0.0.1")
+    server_context, client_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
+    server_context.load_cert_chain(issued.cert, issued.key)
+    client_context.load_verify_locations(tmp_path / "ca.pem")
+
+    async def write():
+        acceptor = Acceptor([], lambda: None, server_context, set())
+        acceptor.close()  # it has told asyncio how to count
+        written = asyncio.get_running_loop().create_future()
+        server = await asyncio.start_server(
+            lambda _, writer: written.set_result(writer), "127.0.0.1", 0, ssl=server_context
+        )
+        address = server.sockets[0].getsockname()
+        reader, client = await asyncio.open_connection(*address, ssl=client_context, server_hostname="127.0.0.1")
+        writer = await written
+        client.transport.pause_reading()
+        size, record = writer.transport.get_write_buffer_size, 22
+        while not size():  # until the kernel takes no more
+            writer.write(bytes(1000))
+            await asyncio.sleep(0)
+        while (left := bytes_unsent - size()) > record:
+            writer.write(bytes(min(1000, left if left <= 1000 + record else 1000) - record))
+        client.transport.resume_reading()
+        drained = asyncio.ensure_future(writer.drain())
+        reading = asyncio.ensure_future(reader.read(-1))
+        await asyncio.wait_for(drained, PATIENCE_S)
+        reading.cancel()
+        writer.transport.abort()
+        client.transport.abort()
+        server.close()
+
+    asyncio.run(write())
 
 
 @pytest.mark.parametrize("reads", [True, False])
