@@ -27,6 +27,7 @@ KEPT_UNREAD_KIB = 16
 """That are kept, instead of its 256, while the gateway reads nothing of it; they are then taken in one turn."""
 UNSENT_KIB = 65
 """From which on a writer waits, instead of its 512. The socket's, which waits above 64, says when it goes on."""
+_PAUSE_WRITING, _RESUME_WRITING = sslproto.SSLProtocol.pause_writing, sslproto.SSLProtocol.resume_writing
 _LOG = logging.getLogger("attendant.gateway")
 
 
@@ -55,7 +56,9 @@ class Acceptor:
             constants.FLOW_CONTROL_HIGH_WATER_SSL_READ = KEPT_UNREAD_KIB  # type: ignore[misc]
             constants.FLOW_CONTROL_HIGH_WATER_SSL_WRITE = UNSENT_KIB  # type: ignore[misc]
             sslproto.SSLProtocol._get_write_buffer_size = _unsent_bytes  # type: ignore[attr-defined]
-            sslproto._SSLProtocolTransport.close = _close_once  # type: ignore[attr-defined]
+            setattr(sslproto._SSLProtocolTransport, "close", _close_once)  # noqa: B010  (which mypy knows)
+            setattr(sslproto.SSLProtocol, "pause_writing", _pause)  # noqa: B010
+            setattr(sslproto.SSLProtocol, "resume_writing", _resume)  # noqa: B010
             bound_s = connections.HANDSHAKE_S
             self._tls = {
                 "ssl": context,
@@ -136,3 +139,15 @@ def _close_once(transport: Any) -> None:
     if not transport._closed:
         transport._closed = True
         transport._ssl_protocol._start_shutdown()
+
+
+def _pause(tls: Any) -> None:
+    # Of a client that does not read nothing is read: else each update of its keys is answered, and the answers kept.
+    _PAUSE_WRITING(tls)
+    tls._transport.pause_reading()
+
+
+def _resume(tls: Any) -> None:
+    if not tls._ssl_reading_paused:
+        tls._transport.resume_reading()
+    _RESUME_WRITING(tls)

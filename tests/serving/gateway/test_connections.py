@@ -160,10 +160,14 @@ def test_over_tls_a_writer_goes_on_whatever_waits(bytes_unsent, tmp_path):
             await asyncio.sleep(0)
         while (left := bytes_unsent - size()) > record:
             writer.write(bytes(min(1000, left if left <= 1000 + record else 1000) - record))
+        below = writer.transport._ssl_protocol._transport
+        assert below.is_reading() == (bytes_unsent <= 1 << 16), "of whom does not read nothing is read"
         client.transport.resume_reading()
         drained = asyncio.ensure_future(writer.drain())
         reading = asyncio.ensure_future(reader.read(-1))
         await asyncio.wait_for(drained, PATIENCE_S)
+        while not below.is_reading():
+            await asyncio.sleep(0.01)
         reading.cancel()
         writer.transport.abort()
         client.transport.abort()
