@@ -15,7 +15,7 @@ import pytest
 from serving.certificates import ListenTls
 from serving.gateway import connections
 from serving.gateway.acceptor import Acceptor
-from serving.gateway.connections import BoundedProtocol, unread_bytes
+from serving.gateway.connections import BoundedProtocol, taken_bytes
 from serving.triton.server.ports import free_ports
 from tests.authority import Authority
 from tests.end_to_end.gateways import started
@@ -176,8 +176,8 @@ def test_over_tls_a_writer_goes_on_whatever_waits(bytes_unsent, tmp_path):
     asyncio.run(write())
 
 
-@pytest.mark.parametrize("reads", [True, False])
-def test_who_reads_slowly_is_not_taken_for_one_that_reads_nothing(reads, monkeypatch):
+@pytest.mark.parametrize(("reads", "burst", "pause_s"), [(True, 1 << 16, 0.1), (True, 6 << 20, 0.7), (False, 0, 0.1)])
+def test_who_reads_slowly_or_in_bursts_is_not_taken_for_one_that_reads_nothing(reads, burst, pause_s, monkeypatch):
     """The kernel holds megabytes, and takes nothing from us until many of them are gone."""
     monkeypatch.setattr(connections, "UNREAD_S", 1.0)
 
@@ -186,23 +186,33 @@ def test_who_reads_slowly_is_not_taken_for_one_that_reads_nothing(reads, monkeyp
         server = await asyncio.start_server(lambda _, writer: written.set_result(writer), "127.0.0.1", 0)
         with socket.create_connection(server.sockets[0].getsockname(), timeout=PATIENCE_S) as client:
             writer = await written
-            writer.write(bytes(32 << 20))
+            filling = asyncio.ensure_future(fill(writer))
             await asyncio.sleep(0.5)
-            held = writer.transport.get_write_buffer_size()
             loop = asyncio.get_running_loop()
-            ours = SimpleNamespace(transport=writer.transport, loop=loop, cycle=None, _is_idle=False, _unread=0)
+            ours = SimpleNamespace(transport=writer.transport, loop=loop, cycle=None, _is_idle=False, _taken=0)
             ours.waits_since_s = ours._read_s = loop.time()
             ours._watch = lambda due_s: BoundedProtocol._watch(ours, due_s)
             ours._watch(math.inf)
             until_s, taken = time.monotonic() + (5.0 if reads else PATIENCE_S), 0
             while time.monotonic() < until_s and not writer.transport.is_closing():
-                taken += len(client.recv(1 << 16)) if reads else 0
-                await asyncio.sleep(0.1)
+                end = taken + burst
+                while taken < end and not writer.transport.is_closing():
+                    taken += len(client.recv(1 << 16))
+                    await asyncio.sleep(0)
+                await asyncio.sleep(pause_s)
             assert writer.transport.is_closing() == (not reads)
-            assert unread_bytes(writer.transport) < held + (8 << 20) - taken
+            assert taken_bytes(writer.transport) >= taken or not reads
 
             ours._look.cancel()
+            filling.cancel()
             writer.transport.abort()
         server.close()
 
     asyncio.run(ask())
+
+
+async def fill(writer):
+    """Write whatever is taken."""
+    while True:
+        writer.write(bytes(1 << 20))
+        await writer.drain()
