@@ -123,8 +123,9 @@ def _compile(sources: Path, folder: Path, instructions: frozenset[str], say: Cal
                 made.replace(library)
                 shutil.rmtree(scratch)
                 late.unlink(missing_ok=True)
-        except (TimeoutError, subprocess.TimeoutExpired):
-            late.touch()
+        except (TimeoutError, subprocess.SubprocessError):
+            with suppress(OSError):  # the disk may be full
+                late.touch()
             raise
     return library
 
@@ -161,7 +162,7 @@ def _acquire(lock: IO[str], late: Path, end_s: float) -> None:
 
 
 def _require_none(late: Path) -> None:
-    """Compiling that took too long is not tried again for a while: each start of a model would wait for it."""
+    """Compiling that failed or took too long is not tried again for a while: each start of a model would wait for it."""
     with suppress(FileNotFoundError):
         if time.time() - late.stat().st_mtime < _PAUSE_S:
-            raise OSError(f"making them took too long; remove {late} to try again")
+            raise OSError(f"making them failed lately; remove {late} to try again")

@@ -140,6 +140,17 @@ def test_after_a_while_it_is_tried_again(nothing_compiled):
 
 
 @needs_kernels
+def test_a_compiler_that_fails_is_not_asked_by_each_start(nothing_compiled, monkeypatch, caplog):
+    monkeypatch.setattr(library, "_FLAGS", ("--no-such-flag",))
+    assert kernels() is None
+    kernels.cache_clear()
+    monkeypatch.setattr(subprocess, "Popen", None)
+    with caplog.at_level(logging.WARNING):
+        assert kernels() is None
+    assert "failed lately" in caplog.text
+
+
+@needs_kernels
 def test_what_a_killed_process_left_is_written_over(nothing_compiled):
     made = kernels()
     made.unlink()
