@@ -162,7 +162,7 @@ def _acquire(lock: IO[str], late: Path, end_s: float) -> None:
 
 
 def _require_none(late: Path) -> None:
-    """Compiling that failed or took too long is not tried again for a while: each start of a model would wait for it."""
+    """Compiling that failed is not tried again for a while: each start of a model would wait for it."""
     with suppress(FileNotFoundError):
         if time.time() - late.stat().st_mtime < _PAUSE_S:
             raise OSError(f"making them failed lately; remove {late} to try again")
