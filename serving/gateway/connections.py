@@ -114,9 +114,9 @@ class BoundedProtocol(H11Protocol):
         taken = taken_bytes(self.transport) if unsent else 0
         if not unsent or taken > self._taken or stood_still:
             self._read_s = now_s
-        self._taken = taken
-        if unsent or stood_still:
+        if unsent or self._taken or stood_still:  # it was being read a moment ago
             self.waits_since_s = now_s
+        self._taken = taken
         idle = closes or self.cycle is None or self.cycle.response_complete
         longest_s = KEEP_ALIVE_S if self._is_idle and not closes else HEADERS_S
         late = idle and now_s - self.waits_since_s > longest_s

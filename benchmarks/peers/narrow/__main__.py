@@ -1,8 +1,8 @@
-"""Runs a benchmark as on a processor with AVX2 and no more: ``python -m benchmarks.peers.narrow -m benchmarks.decode``.
+"""Runs a benchmark as on a processor with AVX2 and no more: python -m benchmarks.peers.narrow -m benchmarks.decode.
 
 ONNX Runtime has no switch for its instructions, and OpenVINO asks the processor itself, whatever oneDNN obeys. So
 their libraries are copied with an instruction that traps in the place of each CPUID, and the answer is made here.
-All happens in a clone of what is committed, in ``build/narrow``; it needs objdump, readelf and a C compiler.
+All happens in a clone of what is committed, in build/narrow; it needs objdump, readelf and a C compiler.
 """
 
 import os
@@ -23,15 +23,17 @@ _SOURCE = Path(__file__).with_name("hide_instructions.c")
 
 def main() -> int:
     """The status of the command."""
-    if len(sys.argv) < 2:
-        raise SystemExit(__doc__)
+    command = sys.argv[1:]
+    if command in ([], ["-h"], ["--help"]):
+        sys.stdout.write(f"usage: python -m benchmarks.peers.narrow WORDS FOR PYTHON\n\n{__doc__}")
+        return 0
     copy_project(PLACE)
     for library in libraries(PLACE):
         found = trap_cpuid(library)
         if found:
             sys.stderr.write(f"{library.relative_to(PLACE)}: {found} times\n")
     environment = narrow_environment(PLACE / "build")
-    return subprocess.run([PLACE / ".venv/bin/python", *sys.argv[1:]], cwd=PLACE, env=environment).returncode
+    return subprocess.run([PLACE / ".venv/bin/python", *command], cwd=PLACE, env=environment).returncode
 
 
 def copy_project(place: Path) -> None:

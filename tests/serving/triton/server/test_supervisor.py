@@ -244,7 +244,9 @@ def test_a_broken_model_is_not_served_until_it_is_mended_and_the_others_are(sett
         assert list(lacks[0]) == ["broken"] and "the file decoder.onnx is not here" in lacks[0]["broken"]
         client = triton.InferenceServerClient(servers[0].endpoints.grpc)
         assert doubles(client)
-        (settings.repository / "broken" / "1" / "model.py").write_text(sample_models.DOUBLE)
+        mended = settings.repository / "broken" / "1" / "model.py.part"
+        mended.write_text(sample_models.DOUBLE)
+        mended.rename(mended.with_suffix(""))  # else it may be loaded as it is written
         reported = ""
         while "broken answers again" not in reported:
             await asyncio.sleep(0.05)
