@@ -39,7 +39,7 @@ _LIMITS = {
 def has_instructions(wanted: frozenset[str], cpuinfo: Path = _CPUINFO) -> bool:
     """Whether the processor, and the system, know all of these, by their names in ``/proc/cpuinfo``.
 
-    What oneDNN's ``ONEDNN_MAX_CPU_ISA`` forbids, it does not know: OpenVINO and torch keep to that as well.
+    What oneDNN's ``ONEDNN_MAX_CPU_ISA`` forbids, it does not know: torch keeps to that as well, and OpenVINO in part.
     """
     limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "")  # noqa: TID251  (a library's own variable, of its name)
     hidden = _LIMITS.get(limit.upper(), r"$^")
