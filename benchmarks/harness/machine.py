@@ -17,7 +17,7 @@ _INSTRUCTIONS = (
 )
 _PACKAGES = (
     *("torch", "transformers", "onnxruntime", "onnxruntime-genai", "openvino", "openvino-genai", "optimum-intel"),
-    *("nncf", "ctranslate2", "numpy", "tokenizers", "tritonclient", "nvidia-pytriton", "grpcio"),
+    *("nncf", "ctranslate2", "llama-cpp-python", "numpy", "tokenizers", "tritonclient", "nvidia-pytriton", "grpcio"),
 )
 _READ_VERSIONS = """
 import importlib.metadata, json, sys

@@ -3,6 +3,7 @@
 import argparse
 import datetime
 import json
+import shlex
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -71,7 +72,7 @@ class Benchmark:
             machine: on what; this machine's processor and packages if not given.
             variant: behind the name of the files.
         """
-        command, now = " ".join([self.command, *sys.argv[1:]]), datetime.datetime.now(datetime.UTC)
+        command, now = f"{self.command} {shlex.join(sys.argv[1:])}".strip(), datetime.datetime.now(datetime.UTC)
         if machine is None:
             packages = ", ".join(f"{name} {version}" for name, version in versions().items())
             machine = {**hardware(), "versions": f"{packages}; tritonserver 2.51.0"}

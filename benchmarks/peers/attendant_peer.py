@@ -12,9 +12,11 @@ import numpy as np
 
 from attendant.manifest import Manifest
 from attendant.parameters import Runtime
+from attendant.sampling_params import SamplingParams
 from attendant.tensor_names import PREFILL
 from benchmarks.peers.shapes import random_pixels
 from serving.engine.settings import EngineSettings
+from serving.engine.text_generation_model import TranslationModel
 from serving.runtime.base import Array, Runner
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.create_runners import create_runners
@@ -29,10 +31,17 @@ def load(folder: str, threads: int, kind: str, runtime: Runtime = "auto") -> Cal
         return lambda batch, seed: (
             runners["model"].run({"pixels": random_pixels(batch, seed)})["logits"].numpy()[0].tolist()
         )
+    engines: dict[int, TranslationModel] = {}
     decoders: dict[int, CachedDecoder] = {}  # a server keeps its caches: each prompt begins at the first position again
 
-    def generate(prompts: list[list[int]], new_tokens: int) -> dict[str, Any]:
+    def generate(prompts: list[list[int]], new_tokens: int, beams: int = 1) -> Any:
         began_s = time.perf_counter()
+        if beams > 1:
+            slots = beams * len(prompts)
+            if slots not in engines:
+                settings = EngineSettings(max_num_seqs=slots)
+                engines[slots] = TranslationModel(Path(folder), manifest, threads, runtime, settings=settings)
+            return translate(engines[slots], prompts, new_tokens, beams)
         ids_BT, rows = np.array(prompts, dtype=np.int64), len(prompts)
         if "encoder" not in runners:
             if rows not in decoders:
@@ -44,6 +53,17 @@ def load(folder: str, threads: int, kind: str, runtime: Runtime = "auto") -> Cal
         return decode(began_s, CachedDecoder(runners["decoder"], rows, {**source, **encoded}), first_B1, new_tokens)
 
     return generate
+
+
+def translate(model: TranslationModel, prompts: list[list[int]], new_tokens: int, beams: int) -> list[list[int]]:
+    """By the engine, the whole batch at once: each answer's best beam."""
+    outputs: list[list[Any]] = [[] for _ in prompts]
+    options = SamplingParams(max_tokens=new_tokens, min_tokens=new_tokens, beam_width=beams)
+    for prompt, sink in zip(prompts, outputs, strict=True):
+        model.engine.submit(model.request(prompt, options), sink.append)
+    while not model.engine.is_idle:
+        model.engine.step()
+    return [[int(token) for output in answer for token in output.token_ids] for answer in outputs]
 
 
 def decode(

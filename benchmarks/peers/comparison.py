@@ -10,6 +10,8 @@ from benchmarks.harness.report import RESULTS, Benchmark, table
 from benchmarks.harness.rounds import counted_values, quiet_values, show_spread, spread
 from benchmarks.peers.processes import interpreter
 from benchmarks.peers.registry import OURS, PEERS, Peer, ours
+from benchmarks.peers.right_answers import HEADS as RIGHT_HEADS
+from benchmarks.peers.right_answers import right_answers
 from benchmarks.peers.rounds import Plan, Record, Request, Rows, Samples, measure
 from benchmarks.peers.shapes import SHAPES, Kind, Shape
 
@@ -20,6 +22,7 @@ most; a sample is quiet where other processes used less than 10 % of the process
 about accuracy: where tokens differ, the logits are nearly flat, and the precision is low. A question mark:
 fewer than two samples were quiet, and the figure is not to be relied on."""
 REFERENCE = "transformers float32"
+RIGHT = """Of shipped checkpoints, on held-out data, in the same precisions and by the same runtimes."""
 RATIOS = """What each of ours is to the best peer of that column, by medians of this run: above 1 it is ahead."""
 
 
@@ -108,15 +111,20 @@ class Comparison:
             peers = choose_peers(shape, args.ours, args.runtimes, args.peers)
             environments |= {peer.environment for peer in peers}
             measure(shape, peers, plan, samples, PLACE / shape.name)
+        right = [
+            row
+            for kind in sorted({shape.kind for shape in chosen})
+            for row in right_answers(kind, args.ours, args.runtimes, args.threads, PLACE)
+        ]
         if args.quick:
             args.out = PLACE
         machine = hardware() | {"threads": str(args.threads)}
         for name in sorted(environments):
             machine[name] = ", ".join(f"{key} {value}" for key, value in versions(interpreter(name)).items())
         values = {shape.title: samples.values[shape.title] for shape in chosen}
-        self.benchmark.publish(args, self.page(values), {"samples": values}, machine)
+        self.benchmark.publish(args, self.page(values, right), {"samples": values, "right": right}, machine)
 
-    def page(self, values: Mapping[str, Mapping[str, Record]]) -> Iterator[str]:
+    def page(self, values: Mapping[str, Mapping[str, Record]], right: list[list[str]]) -> Iterator[str]:
         yield f"{NOTES}\n"
         yield f"## Ratios\n\n{RATIOS}\n\n{table(['shape', 'ours', *self._heads], self._ratios(values))}\n"
         heads = ["peer", *self._heads, "quiet samples", "peak MB", "load s", f"answer as {REFERENCE}"]
@@ -132,6 +140,8 @@ class Comparison:
                 cells = [column.show(record) for column in self.columns]
                 rows.append([name, *cells, *more, agreement(record, records.get(REFERENCE))])
             yield f"## {shape}\n\n{table(heads, rows)}\n"
+
+        yield f"## Right answers\n\n{RIGHT}\n\n{table(RIGHT_HEADS, right)}\n"
 
     @property
     def _heads(self) -> list[str]:

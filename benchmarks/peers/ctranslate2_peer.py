@@ -40,16 +40,16 @@ def load(folder: str, threads: int, precision: str, kind: str) -> Callable[..., 
         )
         return {"tokens": [result.sequences_ids[0] for result in results], "steps_s": list(heard_s.values())}
 
-    def translate(prompts: list[list[int]], new_tokens: int) -> dict[str, Any]:
+    def translate(prompts: list[list[int]], new_tokens: int, beams: int = 1) -> Any:
         heard_s, callback = hear()
+        how = {"beam_size": beams, "end_token": []} if beams > 1 else {**GREEDY, "callback": callback}
         results = model.translate_batch(
             [[words[token] for token in prompt] for prompt in prompts],
             max_decoding_length=new_tokens,
             min_decoding_length=new_tokens,
-            callback=callback,
-            **GREEDY,
+            **how,
         )
         tokens = [[numbers[word] for word in result.hypotheses[0]] for result in results]
-        return {"tokens": tokens, "steps_s": list(heard_s.values())}
+        return tokens if beams > 1 else {"tokens": tokens, "steps_s": list(heard_s.values())}
 
     return generate if kind == "decoder" else translate

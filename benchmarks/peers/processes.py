@@ -141,6 +141,7 @@ def _run_once(out: Path, command: tuple[str, ...], place: Path) -> None:
         "python": sys.executable,
         "modern": interpreter("modern"),
         "optimum": interpreter("optimum"),
+        "llamacpp": interpreter("llamacpp"),
     }
     out.parent.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(words["out"], ignore_errors=True)

@@ -1,7 +1,7 @@
 """Every peer, one row each: in which environment it runs, which file answers, and which command makes what it loads.
 
 A command's words may hold ``{source}``, transformers' folder with the shared weights, ``{out}``, where to write,
-``{ours}``, our checkpoint made from that folder, and the interpreters ``{modern}``, ``{optimum}`` and ``{python}``.
+``{ours}``, our checkpoint made from that folder, and the interpreters ``{modern}``, ``{optimum}``, ``{llamacpp}`` and ``{python}``.
 """
 
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class Peer:
     Attributes:
         kind: of the shapes that it runs.
         file: beside this one, with ``load``.
-        environment: ``modern`` or ``optimum``, under build/peers; ``ours`` is this interpreter.
+        environment: ``modern``, ``optimum`` or ``llamacpp``, under build/peers; ``ours`` is this interpreter.
         make: the command that writes what it loads; none where that is transformers' folder.
         product: the folder of what was made; peers that differ in options alone share one.
         not_for: shapes that it cannot run.
@@ -79,6 +79,17 @@ def ctranslate2_peer(kind: Kind, precision: str) -> Peer:
     )
 
 
+def llamacpp_peer(weights: str) -> Peer:
+    return Peer(
+        name=f"llama.cpp {weights}",
+        kind="decoder",
+        file="llamacpp_peer.py",
+        environment="llamacpp",
+        make=("{llamacpp}", "-m", "benchmarks.peers.export_gguf", "{source}", "{out}", weights),
+        product=f"llamacpp-{weights}",
+    )
+
+
 def transformers_peer(kind: Kind, precision: str) -> Peer:
     return Peer(
         name=f"transformers {precision}",
@@ -121,6 +132,7 @@ def peers_of(kind: Kind) -> list[Peer]:
         peers += [ctranslate2_peer(kind, one) for one in ("float32", "int8")]
     if kind == "decoder":
         peers += [genai_peer(one) for one in ("fp32", "int8", "int4")]
+        peers += [llamacpp_peer(one) for one in ("Q8_0", "Q4_0")]
     return peers
 
 

@@ -38,6 +38,13 @@ _LLAMA160 = {
     "bos_token_id": 1,
     "eos_token_id": 2,
 }
+_TINYLLAMA = {
+    **_LLAMA160,
+    "hidden_size": 2048,
+    "num_hidden_layers": 22,
+    "num_attention_heads": 32,
+    "intermediate_size": 5632,
+}
 _SIDE = {"layers": 6, "attention_heads": 8, "ffn_dim": 2048}
 _MARIAN = {
     "d_model": 512,
@@ -52,6 +59,14 @@ SHAPES = {
         Shape(name="gpt2", kind="decoder", model="GPT2LMHeadModel", settings={}, vocabulary=50257, prompt=128),
         Shape(
             name="llama160", kind="decoder", model="LlamaForCausalLM", settings=_LLAMA160, vocabulary=32000, prompt=128
+        ),
+        Shape(
+            name="tinyllama",
+            kind="decoder",
+            model="LlamaForCausalLM",
+            settings=_TINYLLAMA,
+            vocabulary=32000,
+            prompt=128,
         ),
         Shape(name="marian", kind="translator", model="MarianMTModel", settings=_MARIAN, vocabulary=58101, prompt=64),
         Shape(name="vit-b-16", kind="vision", model="ViTForImageClassification", settings={"num_labels": 1000}),

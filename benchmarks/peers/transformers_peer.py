@@ -55,17 +55,16 @@ def load(folder: str, threads: int, precision: str, kind: str, openvino: bool = 
         special = {"pad_token_id": 0, "bos_token_id": 1}
     else:
         start = model.config.decoder_start_token_id
-        special = {"num_beams": 1, "pad_token_id": start, "decoder_start_token_id": start}
+        special = {"pad_token_id": start, "decoder_start_token_id": start}
     model.generation_config = transformers.GenerationConfig(do_sample=False, eos_token_id=None, **special)
 
-    def generate(prompts: list[list[int]], new_tokens: int) -> dict[str, Any]:
+    def generate(prompts: list[list[int]], new_tokens: int, beams: int = 1) -> Any:
         clock, ids = StepClock(), torch.tensor(prompts)
-        mask = torch.ones_like(ids)
+        how = {"num_beams": beams, "streamer": None if beams > 1 else clock}  # which hears nothing of beams
+        lengths = {"max_new_tokens": new_tokens, "min_new_tokens": new_tokens}
         with torch.inference_mode():
-            tokens = model.generate(
-                ids, attention_mask=mask, max_new_tokens=new_tokens, min_new_tokens=new_tokens, streamer=clock
-            )
+            tokens = model.generate(ids, attention_mask=torch.ones_like(ids), **lengths, **how)
         answers = tokens[:, ids.shape[1] if kind == "decoder" else 1 :].tolist()
-        return {"tokens": answers, "steps_s": clock.heard_s[1:]}
+        return answers if beams > 1 else {"tokens": answers, "steps_s": clock.heard_s[1:]}
 
     return generate

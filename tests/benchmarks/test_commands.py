@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SERVERS = {"benchmarks.aiperf.known_server", "benchmarks.peers.worker"}
-IN_PEERS = {f"benchmarks.peers.{name}" for name in ("make_model", "export_openvino")}
+IN_PEERS = {f"benchmarks.peers.{name}" for name in ("make_model", "export_openvino", "export_gguf")}
 
 
 def modules():
