@@ -15,7 +15,7 @@ AT_ONCE = 512
 
 
 def load(folder: str, threads: int) -> Callable[..., Any]:
-    """A model on the CPU; keys and values in 16 bits, as by default; each answer of a batch is a sequence of its own."""
+    """A model on the CPU; keys and values in 16 bits, as by default; a batch's answers are sequences."""
     lib.llama_backend_init()
     model = lib.llama_model_load_from_file(f"{folder}/model.gguf".encode(), lib.llama_model_default_params())
     vocabulary = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(model))

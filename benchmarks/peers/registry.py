@@ -1,7 +1,8 @@
 """Every peer, one row each: in which environment it runs, which file answers, and which command makes what it loads.
 
 A command's words may hold ``{source}``, transformers' folder with the shared weights, ``{out}``, where to write,
-``{ours}``, our checkpoint made from that folder, and the interpreters ``{modern}``, ``{optimum}``, ``{llamacpp}`` and ``{python}``.
+``{ours}``, our checkpoint made from that folder, and the interpreters ``{modern}``, ``{optimum}``, ``{llamacpp}``
+and ``{python}``.
 """
 
 from dataclasses import dataclass, field

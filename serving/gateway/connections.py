@@ -23,7 +23,7 @@ HANDSHAKE_S = 10.0
 UNREAD_S = 30.0
 """Longest time in which a client reads nothing of what waits for it."""
 UNTIMED_S = 10**7
-"""For timers of others, in whose place a connection's own watch stands."""
+"""For a timer of asyncio's, in whose place a connection's own watch stands; it ends with its connection."""
 MOST_CONNECTIONS = 1000
 """At once, and no more than half of the descriptors that the process may open."""
 MOST_HEADER_BYTES = 1 << 15
@@ -65,7 +65,6 @@ class BoundedProtocol(H11Protocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.conn = _BoundedConnection(h11.SERVER, MOST_HEADER_BYTES)
-        self.timeout_keep_alive = UNTIMED_S  # which counts from when an answer is written, and not from when it is read
         self.waits_since_s = self.loop.time()
         self._is_idle = False
         self._look: asyncio.TimerHandle | None = None
@@ -106,6 +105,9 @@ class BoundedProtocol(H11Protocol):
         self.waits_since_s = self.loop.time()
         self._is_idle = not self.conn.trailing_data[0]
         super().on_response_complete()
+        # It counts from when an answer is written, and not from when it is read; where a client resets its connection,
+        # it goes on, and with it all that the connection held.
+        self._unset_keepalive_if_required()
 
     def _watch(self, due_s: float = math.inf) -> None:
         now_s, closes = self.loop.time(), self.transport.is_closing()

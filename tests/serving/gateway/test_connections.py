@@ -1,10 +1,12 @@
 """Whose connection is given up: not that of a client whom nobody heard while the gateway stood still."""
 
 import asyncio
+import gc
 import math
 import re
 import socket
 import ssl
+import struct
 import time
 from contextlib import ExitStack
 from types import SimpleNamespace
@@ -74,6 +76,25 @@ def asked_for_much(request, tmp_path):
             return connection
 
         yield running, ask
+
+
+@pytest.mark.parametrize("asked_for_much", [False, True], indirect=True, ids=["http", "https"])
+def test_of_connections_that_clients_reset_nothing_is_kept(asked_for_much):
+    (_, ask), before = asked_for_much, alive()
+    for _ in range(20):
+        with ask() as connection:
+            assert connection.recv(12) == b"HTTP/1.1 200"
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    until_s = time.monotonic() + PATIENCE_S
+    while alive() > before:
+        assert time.monotonic() < until_s
+        time.sleep(0.1)
+
+
+def alive():
+    """How many connections the process holds, those among them that are over."""
+    gc.collect()
+    return sum(isinstance(one, BoundedProtocol) for one in gc.get_objects())
 
 
 def read_slowly(connection, pause_s):

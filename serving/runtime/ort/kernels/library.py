@@ -38,6 +38,7 @@ _FLAGS = ("-O3", "-std=c11", "-shared", "-fPIC", "-fvisibility=hidden", "-pthrea
 WORKER_S, AHEAD_S = 20.0, 120.0
 """How long compiling may take as a model is loaded, which others wait for, and before any is."""
 _PAUSE_S = 3600.0
+_SEAL_BYTES = hashlib.sha256().digest_size
 _LOG = logging.getLogger(__name__)
 
 
@@ -79,7 +80,8 @@ def cache_folder() -> Path:
         raise FileNotFoundError("no folder to keep them in: set XDG_CACHE_HOME, or HOME") from None
     folder = home / "attendant" / "kernels"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for place in (folder, *folder.resolve().parents):
+    folder = folder.resolve()  # what is looked at is what is used: of a link on the way somebody else may be the owner
+    for place in (folder, *folder.parents):
         status = place.stat()
         allowed, owners = 0, {os.geteuid()}
         if place != folder:  # one above may be like /tmp, or of its user's own group, as many systems make it
@@ -100,69 +102,111 @@ def _compile(sources: Path, folder: Path, instructions: frozenset[str], say: Cal
         raise FileNotFoundError(f"no C compiler ({', '.join(COMPILERS)}) to make them with")
     files = sorted(sources.glob("*.[ch]"))
     flags = [*_FLAGS, *sorted(f"-m{name.replace('_', '')}" for name in instructions)]
-    said = b"\0".join((compiler.encode(), *map(str.encode, flags), *(file.read_bytes() for file in files)))
+    said = b"\0".join((os.fsencode(compiler), *map(str.encode, flags), *(file.read_bytes() for file in files)))
     library = folder / f"{hashlib.sha256(said).hexdigest()[:16]}.so"
-    if library.exists():
+    if _is_whole(library):
         return library
-    late, end_s = library.with_suffix(".late"), time.monotonic() + (WORKER_S if say is None else AHEAD_S)
-    with library.with_suffix(".lock").open("a") as lock:
+    failed, slow = library.with_suffix(".late"), library.with_suffix(".slow")
+    end_s = time.monotonic() + (WORKER_S if say is None else AHEAD_S)
+    with _open_lock(library.with_suffix(".lock")) as lock:
         try:
-            _acquire(lock, late, end_s)
-            if not library.exists():
-                _require_none(late)
-                if say is not None:
-                    say("compiling operators for this processor, once\n")
-                scratch = library.with_suffix(".part")
-                shutil.rmtree(scratch, ignore_errors=True)
-                scratch.mkdir()
-                made = scratch / library.name
-                words = [compiler, "-o", str(made), *(str(file) for file in files if file.suffix == ".c"), *flags]
-                _run(words, end_s, lock, scratch, is_ahead=say is not None)
-                with made.open("rb") as written:
-                    os.fsync(written.fileno())
-                made.replace(library)
-                shutil.rmtree(scratch)
-                late.unlink(missing_ok=True)
-        except (TimeoutError, subprocess.SubprocessError):
-            with suppress(OSError):  # the disk may be full
-                late.touch()
+            _acquire(lock, slow if say is None else None, end_s)
+        except TimeoutError:
+            _note(slow)
             raise
+        if _is_whole(library):
+            return library
+        _require_none(failed)
+        slow.unlink(missing_ok=True)
+        if say is not None:
+            say("compiling operators for this processor, once\n")
+        scratch = library.with_suffix(".part")
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir()
+        made = scratch / library.name
+        words = [compiler, "-o", str(made), *(str(file) for file in files if file.suffix == ".c"), *flags]
+        try:
+            _run(words, end_s, lock, scratch, is_ahead=say is not None)
+        except subprocess.SubprocessError:
+            _note(failed)
+            raise
+        with made.open("r+b") as written:
+            written.write(hashlib.sha256(written.read()).digest())
+            written.flush()
+            os.fsync(written.fileno())
+        made.replace(library)
+        shutil.rmtree(scratch)
+        for note in (failed, slow):
+            note.unlink(missing_ok=True)
     return library
 
 
-def _run(words: list[str], end_s: float, lock: IO[str], scratch: Path, *, is_ahead: bool) -> None:
+def _is_whole(library: Path) -> bool:
+    """Whether it ends with the hash of what stands before: one of which a part is missing ends who runs it."""
+    try:
+        if not stat.S_ISREG(library.lstat().st_mode):
+            return False
+        content = library.read_bytes()
+    except FileNotFoundError:
+        return False
+    return hashlib.sha256(content[:-_SEAL_BYTES]).digest() == content[-_SEAL_BYTES:]
+
+
+def _open_lock(path: Path) -> IO[bytes]:
+    number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise FileExistsError(f"{path} is no file; remove it")
+    return os.fdopen(number, "r+b")
+
+
+def _run(words: list[str], end_s: float, lock: IO[bytes], scratch: Path, *, is_ahead: bool) -> None:
     env = {**os.environ, "TMPDIR": str(scratch)}  # noqa: TID251  (a compiler's own variables)
     held = [lock.fileno()]  # also by a compiler that outlives us
     # That of a worker ends with the server's group; ahead of all there is none yet.
+    # And what it says is not read to its end, which may be that of a server that a compiler has started.
+    nowhere = subprocess.DEVNULL
     with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=held, env=env, start_new_session=is_ahead
+        words,
+        stdin=nowhere,
+        stdout=nowhere,
+        stderr=nowhere,
+        pass_fds=held,
+        env=env,
+        start_new_session=is_ahead,
     ) as process:
         try:
-            output, _ = process.communicate(timeout=end_s - time.monotonic())
+            process.wait(end_s - time.monotonic())
         except BaseException:
             if is_ahead:
                 os.killpg(process.pid, signal.SIGKILL)
             process.kill()
             raise
     if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, words, output)
+        raise subprocess.CalledProcessError(process.returncode, words)
 
 
-def _acquire(lock: IO[str], late: Path, end_s: float) -> None:
-    """Wait for a lock, though who holds it may stand still."""
+def _acquire(lock: IO[bytes], slow: Path | None, end_s: float) -> None:
+    """Wait for a lock, though who holds it may stand still: of that, who waited in vain says so to the next."""
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
-            _require_none(late)
+            if slow is not None:
+                _require_none(slow)
             if time.monotonic() > end_s:
                 raise TimeoutError("another process takes long to make them") from None
             time.sleep(0.1)
 
 
-def _require_none(late: Path) -> None:
-    """Compiling that failed is not tried again for a while: each start of a model would wait for it."""
+def _note(failure: Path) -> None:
+    with suppress(OSError):  # the disk may be full
+        failure.touch()
+
+
+def _require_none(failure: Path) -> None:
+    """What failed is not tried again for a while: each start of a model would wait for it."""
     with suppress(FileNotFoundError):
-        if time.time() - late.stat().st_mtime < _PAUSE_S:
-            raise OSError(f"making them failed lately; remove {late} to try again")
+        if time.time() - failure.stat().st_mtime < _PAUSE_S:
+            raise OSError(f"making them failed lately, or takes long; remove {failure} to try again")

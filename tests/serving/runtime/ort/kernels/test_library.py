@@ -127,6 +127,69 @@ def test_nothing_of_a_compiler_that_hangs_is_left_where_it_runs_ahead_of_a_serve
 
 
 @needs_kernels
+def test_who_waited_in_vain_keeps_nobody_from_waiting_longer_or_compiling(nothing_compiled, monkeypatch):
+    made = kernels()
+    made.unlink()
+    monkeypatch.setattr(library, "WORKER_S", 0.3)
+    with made.with_suffix(".lock").open("a") as lock, ThreadPoolExecutor(1) as pool:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for _ in range(2):
+            kernels.cache_clear()
+            assert kernels() is None
+        ahead = pool.submit(compiled)
+        time.sleep(0.5)
+        assert not ahead.done()
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        assert ahead.result() == made
+    kernels.cache_clear()
+    assert kernels() == made
+
+
+@needs_kernels
+@pytest.mark.parametrize("odd", ["half", "pipe", "link", "empty"])
+def test_what_is_no_whole_library_is_made_again(odd, nothing_compiled, tmp_path):
+    made = kernels()
+    content = made.read_bytes()
+    made.unlink()
+    if odd == "pipe":
+        os.mkfifo(made)
+    elif odd == "link":
+        made.symlink_to(tmp_path / "nowhere")
+    else:
+        made.write_bytes(content[: len(content) // 2] if odd == "half" else b"")
+    kernels.cache_clear()
+    assert kernels() == made and made.read_bytes()[:4] == b"\x7fELF" and not made.is_symlink()
+
+
+@needs_kernels
+def test_a_lock_that_is_no_file_is_named(nothing_compiled, caplog):
+    made = kernels()
+    made.unlink()
+    made.with_suffix(".lock").unlink()
+    os.mkfifo(made.with_suffix(".lock"))
+    kernels.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        assert kernels() is None
+    assert f"{made.stem}.lock is no file; remove it" in caplog.text
+
+
+@needs_kernels
+def test_a_compiler_whose_server_goes_on_is_done_once_it_ends(nothing_compiled, monkeypatch, tmp_path):
+    started = tmp_path / "started"
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/b\xe4d"))
+    folder.mkdir()
+    (folder / "cc").write_text(f'#!/bin/sh\nsleep 60 &\necho $! > {started}\nexec /usr/bin/cc "$@"\n')
+    (folder / "cc").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    monkeypatch.setattr(library, "WORKER_S", 40.0)
+    began_s = time.monotonic()
+    try:
+        assert kernels() is not None and time.monotonic() - began_s < 40.0
+    finally:
+        os.kill(int(started.read_text()), signal.SIGKILL)
+
+
+@needs_kernels
 def test_after_a_while_it_is_tried_again(nothing_compiled):
     made = kernels()
     made.unlink()
@@ -181,6 +244,13 @@ def test_folders_above_are_those_that_nobody_else_can_change(mode, group, truste
     else:
         with pytest.raises(PermissionError, match="XDG_CACHE_HOME"):
             cache_folder()
+
+
+def test_a_link_on_the_way_is_followed_once(nothing_compiled, monkeypatch, tmp_path):
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "link"))
+    assert cache_folder() == nothing_compiled
 
 
 @needs_kernels
