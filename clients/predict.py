@@ -139,14 +139,24 @@ def _convert(name: str, values: Any, shape: tuple[int, ...], dtype: str) -> Arra
         given = np.array(values, object) if dtype == TEXT and isinstance(values, list) else np.asarray(values)
         if given.dtype.kind in ("biuf" if dtype == TEXT else "SU"):
             raise TypeError(f"values of {given.dtype}")
-        array: Array = given.astype(dtype, copy=False)
+        if given.dtype.kind in "fO" and isinstance(values, list) and np.dtype(dtype).kind in "iu":
+            given = _whole(values, dtype)  # beside a float NumPy rounds integers to what a float holds
+        with np.errstate(over="raise", invalid="ignore"):
+            array: Array = given.astype(dtype, copy=False)
         if (
             array is not given and array.dtype.kind in "biu" and not np.array_equal(given, array)
         ):  # 1.5, or 300 in a byte
             raise ValueError(f"a number that is none of {dtype}")
         return array.reshape(shape)
-    except (ValueError, TypeError, OverflowError, MemoryError) as error:
+    except (ValueError, TypeError, OverflowError, FloatingPointError, MemoryError) as error:
         raise _no_rows(name, dtype, str(error) or type(error).__name__) from error
+
+
+def _whole(values: list[Any], dtype: str) -> Array:
+    whole = [int(value) for value in values]
+    if whole != values:
+        raise ValueError(f"a number that is none of {dtype}")
+    return np.array(whole)
 
 
 def _no_rows(name: str, dtype: str, found: str) -> InputError:

@@ -25,8 +25,8 @@ PIXELS_A_SECOND = 12_500_000
 LEAST_S = 0.5
 LONGEST_S = 10.0
 """By the clock."""
-BYTES_A_PIXEL = 24
-"""In memory: as it is read, in the mode that the model wants, brought to its size, and as numbers."""
+BYTES_A_PIXEL = 28
+"""In memory: as it is read, in the mode that the model wants, turned, brought to its size, and as numbers."""
 LEAST_BYTES = 1 << 26
 _DATA_URL = re.compile(r"data:image/[a-z+.-]+;base64,", re.ASCII)
 

@@ -2,7 +2,7 @@ import os
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import ExifTags, Image, ImageOps
 
 from attendant.errors import InputError
 from attendant.images import pixels_from_file, pixels_from_image, require_fitting_size
@@ -52,6 +52,41 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
 def test_a_missing_file_is_refused_by_name(tmp_path):
     with pytest.raises(InputError, match="No such file"):
         pixels_from_file(tmp_path / "x.png", DIGITS)
+
+
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP"])
+@pytest.mark.parametrize("orientation", range(10))
+def test_an_image_is_turned_as_its_file_says(orientation, format, tmp_path):
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 255, (9, 14, 3), dtype=np.uint8))
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = orientation
+    image.save(tmp_path / "x", format, exif=exif)
+    with Image.open(tmp_path / "x") as saved:
+        shown = ImageOps.exif_transpose(saved)
+    for preprocessing in (COLOUR, {**COLOUR, "size": 7, "crop": [4, 6]}):
+        np.testing.assert_array_equal(
+            pixels_from_file(tmp_path / "x", preprocessing), pixels_from_image(shown, preprocessing)
+        )
+
+
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF")  # which Pillow says as it opens the file
+@pytest.mark.parametrize(
+    "exif", [b"Exif\0\0", b"Exif\0\0II*\0\xff\xff\xff\xff", b"x", b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x02"]
+)
+def test_what_is_no_orientation_turns_nothing(exif, tmp_path):
+    image = Image.new("RGB", (6, 4), (255, 0, 51))
+    image.save(tmp_path / "x.jpg", exif=exif, quality=100)
+    image.save(tmp_path / "plain.jpg", quality=100)
+    np.testing.assert_array_equal(
+        pixels_from_file(tmp_path / "x.jpg", COLOUR), pixels_from_file(tmp_path / "plain.jpg", COLOUR)
+    )
+
+
+def test_levels_of_16_bits_are_those_of_8_that_are_nearest(tmp_path):
+    levels = np.linspace(0, 65535, 64).round().astype(np.uint16).reshape(8, 8)
+    Image.fromarray(levels).save(tmp_path / "x.png")
+    found = pixels_from_file(tmp_path / "x.png", DIGITS)
+    np.testing.assert_array_equal((found[0] * 255).round(), (levels / 257).round())
 
 
 @pytest.mark.parametrize("sides", [(1, 65), (65, 1)])
