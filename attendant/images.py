@@ -170,7 +170,7 @@ def require_fitting_size(preprocessing: Mapping[str, Any], sides: Sequence[int])
     size, crop = (preprocessing.get(name) for name in ("size", "crop"))
     resized = [size, size] if isinstance(size, int) else size
     kept = resized if crop is None else crop
-    if not (_is_pair(resized) and _is_pair(kept)):
+    if not (_is_pair(resized) and _is_pair(kept) and len(sides) == len(resized)):
         raise _unfit("to a size and a crop of two numbers of at least 1", str([size, crop]))
     for side, made, left in zip(sides, resized, kept, strict=True):
         is_kept = side == left or side < 0 or (crop is None and isinstance(size, int) and left <= side)

@@ -16,6 +16,7 @@ from clients.caption import Captioner
 from clients.classify import Classifier
 from clients.generate import Generator
 from clients.served_model import ServedModel
+from clients.statuses import reading
 from clients.translate import Translator
 from clients.triton_client import Array, TritonClient
 
@@ -70,7 +71,8 @@ async def explain(client: TritonClient, name: str, subject: str) -> Explanation:
     if model.task == "classify":
         classifier = Classifier(client, model)
         arrays = {name: array[0] for name, array in (await classifier.explain_file(Path(subject))).items()}
-        return Explanation(answer=classifier.guesses(arrays[LOGITS])[0].label, arrays=arrays)
+        with reading(name, client.server):
+            return Explanation(answer=classifier.guesses(arrays[LOGITS])[0].label, arrays=arrays)
     if model.task == "caption":
         return await _explain_text(Captioner(client, model).stream_file(Path(subject), SamplingParams(explain=True)))
     if model.task == "translate":

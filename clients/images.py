@@ -39,8 +39,9 @@ def file_pixels(model: ServedModel, path: Path) -> Array:
     Raises:
         InputError: the file is no image, or the model has no preprocessing for files.
     """
+    preprocessing = _require_preprocessing(model)
     prepare = bytes_from_file if model.dtypes[PIXELS] == "uint8" else pixels_from_file
-    return prepare(path, _require_preprocessing(model))
+    return prepare(path, preprocessing)
 
 
 def image_pixels(model: ServedModel, image: Image) -> Array:

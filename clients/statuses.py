@@ -24,6 +24,7 @@ from attendant.errors import (
     AttendantError,
     DeadlineError,
     InputError,
+    LateError,
     ServerError,
     UnfinishedError,
     UnknownNameError,
@@ -96,6 +97,23 @@ def _record_of(text: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) and "code" in record else None
+
+
+def late(who: str, timeout_s: float) -> LateError:
+    """The error of an answer of a model or a server that did not come in time."""
+    remedy = "see `attendant health`; a dead worker answers nothing"
+    return LateError(f"an answer from {who!r} within {timeout_s:g} s", "none", remedy)
+
+
+def require_message(message: Any, server: str) -> Any:
+    """What a server answered; gRPC hands over None in the place of bytes that it cannot read.
+
+    Raises:
+        ServerError: they were no message.
+    """
+    if message is None:
+        raise ServerError(f"a message of Triton's from {server}", "bytes that are none", "look at what serves there")
+    return message
 
 
 @contextmanager

@@ -20,7 +20,6 @@ from attendant.errors import (
     BusyError,
     ConfigError,
     InputError,
-    LateError,
     ServerError,
     UnfinishedError,
     UnknownNameError,
@@ -32,7 +31,7 @@ from clients.request_context import call_timeout_s, headers, request_id
 from clients.retry import RetryPolicy
 from clients.served_model import ServedModel
 from clients.silences import LOST_S, Silence, Silences, lost, read_health
-from clients.statuses import START, error_from, reading
+from clients.statuses import START, error_from, late, reading, require_message
 from clients.tensors import create_message, create_tensor, read_response
 from clients.tls import Tls
 
@@ -186,7 +185,8 @@ class TritonClient:
         Raises:
             ServerError: the server does not say.
         """
-        models = (await self._call(self._client.get_inference_statistics(model), model, self.timeout_s)).model_stats
+        said = await self._call(self._client.get_inference_statistics(model), model, self.timeout_s)
+        models = require_message(said, self.server).model_stats
         done = [part for one in models for part in (one.inference_stats.success, one.inference_stats.fail)]
         return sum(one.count for one in done), sum(one.execution_count for one in models), sum(one.ns for one in done)
 
@@ -368,7 +368,8 @@ class TritonClient:
         while True:
             asked.append(self.server)
             try:
-                return await self._call(start(), model, min(self.timeout_s, call_timeout_s.get()))
+                answer = await self._call(start(), model, min(self.timeout_s, call_timeout_s.get()))
+                return require_message(answer, self.server)
             except RETRIED as error:
                 await self.wait_before_retry(error, asked)
 
@@ -392,9 +393,7 @@ class TritonClient:
             raise error_from(str(error.status() or ""), str(error.message()), model, server) from error
         except grpc.aio.AioRpcError as error:  # a broken stream raises it where a call raises the exception above
             raise error_from(str(error.code()), str(error.details()), model, server) from error
+        except AttributeError:  # of what tritonclient's stream was given
+            return require_message(None, server)
         except TimeoutError as error:
-            raise LateError(
-                f"an answer from {model or server!r} within {timeout_s:g} s",
-                "none",
-                "see `attendant health`; a dead worker answers nothing",
-            ) from error
+            raise late(model or server, timeout_s) from error

@@ -86,7 +86,8 @@ def explain_image(checkpoint: Checkpoint, options: ExplainOptions) -> str:
     labels = checkpoint.details.get("labels") or [str(index) for index in range(len(shares_K))]
     if options.label is not None and options.label not in labels:
         raise InputError(f"a label, one of {list(labels)[:20]}", repr(options.label), "correct --label")
-    index = int(shares_K.argmax()) if options.label is None else labels.index(options.label)
+    meant = [one for one, label in enumerate(labels) if options.label in (None, label)]  # several may have one name
+    index = max(meant, key=lambda one: float(shares_K[one]))
     received = received_attention(checkpoint.model, pixels_1CHW)
     maps = {f"received, layer {layer}": one for layer, one in enumerate(received.values(), start=1)}
     if not maps:

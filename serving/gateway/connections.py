@@ -1,10 +1,12 @@
 """Connections bounded in number and in time: uvicorn itself waits for headers, and for readers, as long as it takes."""
 
 import asyncio
+import fcntl
 import math
 import re
 import socket
 import struct
+import termios
 from contextlib import suppress
 from typing import Any
 
@@ -31,6 +33,8 @@ MOST_PIECES, LEAST_BYTES = 4096, 64
 """A body that comes in more pieces than that must have so many bytes in each on average: a million chunks are a million
 parses."""
 _LOOKS = 4
+_CLOSING_S = 0.25
+"""Between two looks at a connection that is closing."""
 _ABSOLUTE = re.compile(rb"(?i:https?)://([^/?#]*)(.*)", re.DOTALL)
 
 
@@ -109,6 +113,13 @@ class BoundedProtocol(H11Protocol):
         # it goes on, and with it all that the connection held.
         self._unset_keepalive_if_required()
 
+    def shutdown(self) -> None:
+        """End as soon as what was asked is answered."""
+        super().shutdown()
+        if self._look is not None:
+            self._look.cancel()
+        self._look = self.loop.call_later(_CLOSING_S, self._watch)
+
     def _watch(self, due_s: float = math.inf) -> None:
         now_s, closes = self.loop.time(), self.transport.is_closing()
         stood_still = now_s - due_s > LATE_S  # this process: nobody was there to hear
@@ -122,13 +133,15 @@ class BoundedProtocol(H11Protocol):
         idle = closes or self.cycle is None or self.cycle.response_complete
         longest_s = KEEP_ALIVE_S if self._is_idle and not closes else HEADERS_S
         late = idle and now_s - self.waits_since_s > longest_s
-        if now_s - self._read_s > UNREAD_S or (late and closes):
+        # An end by TLS waits for the client's, which many never send: once all is theirs, nothing need be waited for.
+        is_over = closes and idle and not unsent and _is_taken(self.transport)
+        if now_s - self._read_s > UNREAD_S or (late and closes) or is_over:
             self.transport.abort()
             return
         if late:
             self.waits_since_s = now_s
             self.transport.close()
-        pause_s = min(HEADERS_S, UNREAD_S) / _LOOKS
+        pause_s = _CLOSING_S if closes else min(HEADERS_S, UNREAD_S) / _LOOKS
         self._look = self.loop.call_later(pause_s, self._watch, now_s + pause_s)
 
 
@@ -142,6 +155,14 @@ def taken_bytes(transport: asyncio.Transport) -> int:
         found = transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 128)
         return int(struct.unpack_from("=Q", found, 120)[0])
     return -transport.get_write_buffer_size()
+
+
+def _is_taken(transport: asyncio.Transport) -> bool:
+    """Whether its client's kernel has all that this one was given; False where the system does not say."""
+    with suppress(OSError, AttributeError, ValueError):
+        found = fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, bytes(4))
+        return not any(found)
+    return False
 
 
 def most_connections() -> int:

@@ -92,8 +92,16 @@ class Tools:
         return "\n".join([start, f"call: {options}", *rules])
 
     def _rule(self, number: int, name: str) -> str:
-        schema = self.schemas[name]
-        styled = {**schema, **_STYLE} if isinstance(schema, dict) else _STYLE
+        schema = self.schemas[name] if isinstance(self.schemas[name], dict) else {}
+        kinds = schema.get("type", "object")
+        if "object" not in (kinds if isinstance(kinds, list) else [kinds]):
+            raise InputError(
+                f"parameters of {name!r} that are an object",
+                f"type {kinds!r}",
+                "name them in properties",
+                param="tools",
+            )
+        styled = {**schema, "type": "object", **_STYLE}  # which many leave out, and models and clients take for said
         head = f'{{"name": {json.dumps(name)}, "{self.format.arguments}": '
         return f"call_{number}: {json.dumps(head)} %json {json.dumps(styled)} {json.dumps('}')}"
 

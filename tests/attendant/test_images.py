@@ -54,13 +54,13 @@ def test_a_missing_file_is_refused_by_name(tmp_path):
         pixels_from_file(tmp_path / "x.png", DIGITS)
 
 
-@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP"])
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
 @pytest.mark.parametrize("orientation", range(10))
-def test_an_image_is_turned_as_its_file_says(orientation, format, tmp_path):
+def test_an_image_is_turned_as_its_file_says(orientation, kind, tmp_path):
     image = Image.fromarray(np.random.default_rng(0).integers(0, 255, (9, 14, 3), dtype=np.uint8))
     exif = Image.Exif()
     exif[ExifTags.Base.Orientation] = orientation
-    image.save(tmp_path / "x", format, exif=exif)
+    image.save(tmp_path / "x", kind, exif=exif)
     with Image.open(tmp_path / "x") as saved:
         shown = ImageOps.exif_transpose(saved)
     for preprocessing in (COLOUR, {**COLOUR, "size": 7, "crop": [4, 6]}):

@@ -1,12 +1,16 @@
 import asyncio
 import tracemalloc
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from clients.classify import Classifier
 from clients.loads import Load
 from clients.occlusion import MOST_PARTS, occlusion_maps
 from clients.served_model import ServedModel
+from serving.gateway.routes.explanations import _occlude
 
 SIDE, CHANNELS, MAX_BATCH = 224, 3, 64
 BATCH_BYTES = 1 << 23
@@ -52,3 +56,29 @@ def test_a_large_image_is_occluded_batch_by_batch():
 def test_a_grid_that_is_none_is_not_taken(outputs):
     _, maps = asyncio.run(occlusion_maps(Sums(outputs), np.ones((1, 16, 16), np.float32)))
     assert maps.shape == (1, MOST_PARTS, MOST_PARTS)
+
+
+class Named(Classifier):
+    """Three classes of one name and another: each class's logit is the sum of one quarter, times its number."""
+
+    def __init__(self):
+        parameters = {"labels": ["crane", "crow", "crane", "crane"]}
+        super().__init__(SimpleNamespace(server="here"), replace(Sums({}).model, parameters=parameters))
+
+    async def logits(self, pixels):
+        quarters = pixels.reshape(len(pixels), 2, 8, 2, 8).sum(axis=(2, 4)).reshape(len(pixels), 4)
+        return (quarters * np.arange(1, 5) / 64).astype(np.float32)
+
+    async def load(self):
+        return Load(self.model)
+
+
+@pytest.mark.parametrize("label", [None, "crane"])
+def test_of_classes_of_one_name_each_has_its_own_map(label):
+    guesses, maps = asyncio.run(_occlude(Named(), np.ones((1, 16, 16), np.float32), label))
+    titles = [one.title for one in maps]
+    assert titles == ([guess.label for guess in guesses] if label is None else ["crane"])
+    assert titles[:3] == ["crane", "crane", "crow"][: len(titles)]
+    assert [np.unravel_index(one.values.argmax(), one.values.shape) for one in maps][:3] == [(4, 4), (4, 0), (0, 4)][
+        : len(maps)
+    ]

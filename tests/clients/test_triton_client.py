@@ -107,6 +107,19 @@ def test_requests_that_no_address_answers_leave_one_connection_an_address(monkey
     assert sorted(made) == ["127.0.0.1:1", "127.0.0.1:2"]
 
 
+def test_behind_an_address_that_says_nothing_the_next_is_asked_within_a_request_s_time():
+    async def ask(silent):
+        async with (
+            listening(FakeTriton(config_of("a", "predict"))) as living,
+            TritonClient(f"{silent},{living}", timeout_s=10.0) as client,
+        ):
+            return await client.models()
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        host, port = silent.getsockname()
+        assert asyncio.run(ask(f"{host}:{port}")) == ["a"]
+
+
 def test_the_error_of_a_request_names_the_server_that_it_was_sent_to():
     async def ask():
         async with TritonClient("127.0.0.1:1,127.0.0.1:2", timeout_s=20.0) as client:
@@ -188,6 +201,48 @@ class Empty(service_pb2_grpc.GRPCInferenceServiceServicer):
             answer.parameters["triton_final_response"].bool_param = self.final
             yield service_pb2.ModelStreamInferResponse(infer_response=answer)
             await asyncio.sleep(self.pause_s)
+
+
+class NoMessages(grpc.GenericRpcHandler):
+    """Answers bytes that are no message, whatever it is asked."""
+
+    def service(self, details):
+        async def answer(request, context):
+            return b"\xff" * 9
+
+        async def answers(requests, context):
+            yield b"\xff" * 9
+
+        if details.method.endswith("StreamInfer"):
+            return grpc.stream_stream_rpc_method_handler(answers)
+        return grpc.unary_unary_rpc_method_handler(answer)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda client: anext(client.stream("a", {"number": np.zeros(1, np.int32)})),
+        lambda client: client.infer("a", {"number": np.zeros(1, np.int32)}),
+        lambda client: client.usage("a"),
+        lambda client: client.model("a"),
+        lambda client: client.models(),
+    ],
+    ids=["stream", "infer", "usage", "model", "models"],
+)
+def test_bytes_that_are_no_message_are_the_server_s_failure(ask):
+    async def asked():
+        server = grpc.aio.server()
+        server.add_generic_rpc_handlers((NoMessages(),))
+        address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+        await server.start()
+        try:
+            async with TritonClient(address, timeout_s=20.0) as client:
+                with pytest.raises(ServerError):
+                    await ask(client)
+        finally:
+            await server.stop(None)
+
+    asyncio.run(asked())
 
 
 @pytest.mark.parametrize("final", [False, True])

@@ -49,6 +49,15 @@ async function start() {
   }
 }
 
+// Also what is shown: the models may not be there to show anew.
+function forget() {
+  forgetAll();
+  leave();
+  hideLatency();
+  for (const part of ["question-body", "answer-body"]) find(part).replaceChildren();
+  find("workspace").hidden = true;
+}
+
 function showReadiness(served) {
   const ready = served.filter((card) => card.ready).length;
   const whole = ready === served.length;
@@ -139,7 +148,7 @@ function show(card, isFirst = false) {
 find("key").addEventListener("submit", (event) => {
   event.preventDefault();
   const value = find("key-value").value.trim();
-  if (value !== key.get()) forgetAll(); // another key may be another person's
+  if (value !== key.get()) forget(); // another key may be another person's
   key.set(value);
   start();
 });

@@ -4,14 +4,19 @@ const PREFIX = "attendant-answer:";
 const MOST = 1 << 19; // characters of one answer: larger ones are not kept
 const MOST_IN_ALL = 1 << 21; // the oldest are forgotten first
 
+let forgotten = 0; // how often all was forgotten
+
 export class Keeper {
-  // `card`: of the model; what a card of another task kept under its name is not shown.
+  // `card`: of the model; what a card of another task kept under its name is not shown. What is asked before all is
+  // forgotten is not kept after it.
   constructor(card) {
+    this.since = forgotten;
     this.name = PREFIX + card.id;
     this.task = card.task;
   }
 
   keep(value) {
+    if (this.since !== forgotten) return;
     const text = JSON.stringify({ task: this.task, at: Date.now(), value });
     this.forget();
     if (text.length > MOST) return;
@@ -48,7 +53,10 @@ export class Keeper {
   }
 }
 
-export const forgetAll = () => names().forEach((name) => sessionStorage.removeItem(name));
+export function forgetAll() {
+  forgotten += 1;
+  names().forEach((name) => sessionStorage.removeItem(name));
+}
 
 const names = () => Object.keys(sessionStorage).filter((name) => name.startsWith(PREFIX));
 

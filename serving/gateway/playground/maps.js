@@ -53,12 +53,13 @@ export class Maps {
     this.heads = [...new Set(this.maps.map((map) => map.head).filter(Boolean))];
     if (!this.layers.includes(this.layer)) this.layer = this.layers.at(-1) ?? null;
     if (this.head !== MEAN && !this.heads.includes(this.head)) this.head = this.heads.length ? MEAN : null;
-    if (!this.maps.some((map) => map.title === this.label)) this.label = null;
+    const label = this.label?.title ?? this.label;
+    this.label = this.maps.some((map) => map.title === label) ? label : null;
     this.showControls();
     this.show();
   }
 
-  // Show what speaks for a label.
+  // Show what speaks for a label: its name, of which the most probable is meant, or one of the maps.
   showLabel(label) {
     this.label = label;
     if (this.kind === "occlusion") return this.show();
@@ -90,7 +91,7 @@ export class Maps {
     const canvas = element("canvas", { width: 64, height: 64, "aria-hidden": "true" });
     drawOverlay(canvas, this.image, map.values);
     const name = this.kind === "occlusion" ? `evidence for ${map.title}` : map.title;
-    const press = () => (this.kind === "occlusion" ? this.showLabel(map.title) : this.choose(map.layer, map.head));
+    const press = () => (this.kind === "occlusion" ? this.showLabel(map) : this.choose(map.layer, map.head));
     return element("button", { type: "button", title: name, "aria-label": name, onclick: press }, canvas);
   }
 
@@ -101,9 +102,10 @@ export class Maps {
   }
 
   show() {
-    const fits = (map) => (this.kind === "occlusion" ? map.title === (this.label ?? this.maps[0].title)
-      : (this.layer === null || map.layer === this.layer) && (this.head === MEAN || this.head === null || map.head === this.head));
-    const shown = this.maps.filter(fits);
+    const fits = (map) =>
+      (this.layer === null || map.layer === this.layer) && (this.head === MEAN || this.head === null || map.head === this.head);
+    const evidence = () => this.maps.find((map) => map === this.label || map.title === (this.label ?? this.maps[0].title));
+    const shown = this.kind === "occlusion" ? [evidence()] : this.maps.filter(fits);
     const values = mean(shown.map((map) => map.values));
     drawOverlay(this.canvas, this.image, values);
     drawGrid(this.canvas, values);

@@ -21,7 +21,7 @@ export function predictView(card, question, answer, leaving) {
     const text = element("textarea", { rows: input.shape.length > 1 ? 6 : 2, spellcheck: false, value: row === null ? "" : JSON.stringify(row) });
     const kind = input.shape.length ? `One row of ${input.dtype} ${sizes(input.shape)}, as JSON` : `One ${input.dtype}`;
     const about = row === null ? `${kind}; so many numbers are better sent as a .npy file` : kind;
-    return { name: input.name, text, element: field(input.name, text, about, `inputs.${input.name}`) };
+    return { name: input.name, dtype: input.dtype, text, element: field(input.name, text, about, `inputs.${input.name}`) };
   });
   const file = element("input", { type: "file", accept: ".npy,.npz", id: freshId("file"), className: "visually-hidden",
     onchange: () => {
@@ -40,7 +40,7 @@ export function predictView(card, question, answer, leaving) {
   const keeper = new Keeper(card);
   const request = () => {
     try {
-      const inputs = Object.fromEntries(fields.map(({ name, text }) => [name, [parsed(name, text.value)]]));
+      const inputs = Object.fromEntries(fields.map(({ name, dtype, text }) => [name, [parsed(name, dtype, text.value)]]));
       return { path: "v1/predict", body: { model: card.id, inputs } };
     } catch (error) {
       showFailure(error);
@@ -81,12 +81,19 @@ export function predictView(card, question, answer, leaving) {
   });
 }
 
-function parsed(name, text) {
+function parsed(name, dtype, text) {
+  const refuse = (expected, found, remedy) => {
+    throw Object.assign(new Error(), { param: `inputs.${name}`, expected, found, remedy });
+  };
+  let row = null;
   try {
-    return JSON.parse(text);
+    row = JSON.parse(text);
   } catch (error) {
-    throw Object.assign(new Error(), { param: `inputs.${name}`, expected: `JSON in ${name}`, found: error.message, remedy: "Correct the field." });
+    refuse(`JSON in ${name}`, error.message, "Correct the field.");
   }
+  const rounded = /int/.test(dtype) && [row].flat(Infinity).find((one) => Number.isInteger(one) && !Number.isSafeInteger(one));
+  if (rounded) refuse(`integers of ${name} between ±2⁵³, as browsers have them`, String(rounded), "Send such by a .npy file, or by the API.");
+  return row;
 }
 
 function output(name, row, labels) {

@@ -134,8 +134,9 @@ async def _occlude(model: Classifier, pixels: Array, label: str | None) -> tuple
     names, guesses = model.labels(len(logits_K)), model.guesses(logits_K, MOST_LABELS)
     if label is not None and label not in names:
         raise InputError(f"a label, one of {names[:20]}", repr(label), "correct label")
-    names_shown = [guess.label for guess in guesses] if label is None else [label]
-    return guesses, [Map(title=name, values=maps_Khw[names.index(name)]) for name in names_shown]
+    best = np.argsort(-logits_K, kind="stable")  # two classes may have one name: of a label, the more probable is meant
+    shown = best[:MOST_LABELS] if label is None else [one for one in best if names[one] == label][:1]
+    return guesses, [Map(title=names[one], values=maps_Khw[one]) for one in shown]
 
 
 async def _explain_translator(gateway: Gateway, task: ExplanationTask) -> Response:

@@ -156,6 +156,20 @@ def test_over_tls_a_drain_waits_for_no_connection_that_is_closing(tmp_path, capl
     assert "Traceback" not in caplog.text and "exception" not in caplog.text.lower()
 
 
+def test_over_tls_a_drain_waits_for_no_client_that_asks_nothing(tmp_path):
+    (nobody,) = free_ports(1)
+    listen = ListenTls(**Authority(tmp_path).issue("127.0.0.1").listen)
+    with ExitStack() as opened:
+        with started(f"127.0.0.1:{nobody}", probe_s=3600.0, listen=listen, drain_timeout_s=40.0) as running:
+            context = ssl.create_default_context(cafile=tmp_path / "ca.pem")
+            plain = opened.enter_context(socket.create_connection(running.listening.getsockname(), PATIENCE_S))
+            connection = opened.enter_context(context.wrap_socket(plain, server_hostname="127.0.0.1"))
+            connection.sendall(REQUEST)
+            assert connection.recv(12) == b"HTTP/1.1 200"
+            began_s = time.monotonic()
+        assert time.monotonic() - began_s < connections.HEADERS_S
+
+
 @pytest.mark.parametrize("bytes_unsent", [65_535, 65_536, 65_537, 66_560, 66_561])
 def test_over_tls_a_writer_goes_on_whatever_waits(bytes_unsent, tmp_path):
     """asyncio's TLS has two writers, of which one tells the other when to go on."""

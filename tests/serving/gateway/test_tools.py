@@ -61,6 +61,24 @@ def test_a_call_that_must_come_is_of_the_schema(form):
     assert not takes(alone, calls(form, call(form), call(form), forced=True))
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"type": "integer"}}},
+        {"title": "x"},
+        {},
+        {"anyOf": [{"type": "integer"}, {"type": "object"}]},
+        {"type": ["object", "null"]},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"properties": {"a": {"type": "integer"}}}}},
+    ],
+)
+def test_arguments_are_an_object_whether_a_schema_says_so_or_not(schema):
+    tools = Tools(schemas={"add": schema}, format=HERMES, is_forced=True)
+    assert takes(tools, calls(HERMES, call(HERMES), forced=True))
+    for wrong in ("1", "null", "[]", '"a"'):
+        assert not takes(tools, calls(HERMES, call(HERMES, arguments=wrong), forced=True))
+
+
 @pytest.mark.parametrize("form", [HERMES, LLAMA], ids=["hermes", "llama"])
 def test_one_that_may_come_is_too_and_text_is_free(form):
     tools = Tools(schemas=SCHEMAS, format=form)
@@ -297,6 +315,7 @@ CALLED = {"name": "add", "arguments": '{"a": 2}'}
         ({"tools": [], "tool_choice": "required"}, "tool_choice"),
         ({"response_format": {"type": "json_object"}}, "tools"),
         ({"messages": [{"role": "user"}]}, "messages.0"),
+        ({"tools": [{"type": "function", "function": {"name": "a", "parameters": {"type": "array"}}}]}, "tools"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(asked, param):

@@ -107,10 +107,10 @@ def _compile(sources: Path, folder: Path, instructions: frozenset[str], say: Cal
     if _is_whole(library):
         return library
     failed, slow = library.with_suffix(".late"), library.with_suffix(".slow")
-    end_s = time.monotonic() + (WORKER_S if say is None else AHEAD_S)
+    longest_s = WORKER_S if say is None else AHEAD_S
     with _open_lock(library.with_suffix(".lock")) as lock:
         try:
-            _acquire(lock, slow if say is None else None, end_s)
+            _acquire(lock, slow if say is None else None, time.monotonic() + longest_s)
         except TimeoutError:
             _note(slow)
             raise
@@ -126,7 +126,7 @@ def _compile(sources: Path, folder: Path, instructions: frozenset[str], say: Cal
         made = scratch / library.name
         words = [compiler, "-o", str(made), *(str(file) for file in files if file.suffix == ".c"), *flags]
         try:
-            _run(words, end_s, lock, scratch, is_ahead=say is not None)
+            _run(words, longest_s, lock, scratch, is_ahead=say is not None)
         except subprocess.SubprocessError:
             _note(failed)
             raise
@@ -160,7 +160,7 @@ def _open_lock(path: Path) -> IO[bytes]:
     return os.fdopen(number, "r+b")
 
 
-def _run(words: list[str], end_s: float, lock: IO[bytes], scratch: Path, *, is_ahead: bool) -> None:
+def _run(words: list[str], longest_s: float, lock: IO[bytes], scratch: Path, *, is_ahead: bool) -> None:
     env = {**os.environ, "TMPDIR": str(scratch)}  # noqa: TID251  (a compiler's own variables)
     held = [lock.fileno()]  # also by a compiler that outlives us
     # That of a worker ends with the server's group; ahead of all there is none yet.
@@ -176,7 +176,7 @@ def _run(words: list[str], end_s: float, lock: IO[bytes], scratch: Path, *, is_a
         start_new_session=is_ahead,
     ) as process:
         try:
-            process.wait(end_s - time.monotonic())
+            process.wait(longest_s)
         except BaseException:
             if is_ahead:
                 os.killpg(process.pid, signal.SIGKILL)
