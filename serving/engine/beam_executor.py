@@ -3,6 +3,8 @@
 Legend: W beams, V vocabulary.
 """
 
+from collections.abc import Sequence
+
 from attendant.errors import AttendantError
 from serving.engine.batch import Batch
 from serving.engine.loaded_model import LoadedModel
@@ -17,7 +19,7 @@ class BeamExecutor:
     def __init__(self, model: LoadedModel, batch: Batch, output_processor: OutputProcessor) -> None:
         self._model, self._batch, self._output_processor = model, batch, output_processor
 
-    def advance(self, request: Request, logits_WV: Array) -> None:
+    def advance(self, request: Request, logits_WV: Sequence[Array] | Array) -> None:
         """Let a search rank what its rows return, and its beams go on.
 
         Args:

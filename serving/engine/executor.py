@@ -145,7 +145,7 @@ class Executor:
             if logits and request.unfinished:
                 for sequence in request.sequences:
                     sequence.logits = None
-                self._beams.advance(request, np.concatenate(logits))
+                self._beams.advance(request, logits)
         self._sweep(batch)
 
     def _finish_decode(self, sequence: Sequence, scored: Scored | AttendantError) -> None:
@@ -157,7 +157,7 @@ class Executor:
         elif not sequence.output_length:
             self._first_tokens(sequence, scored)
         elif request.search is not None:
-            sequence.logits = scored.logits[:1]  # a neighbour's guesses widen the step
+            sequence.logits = scored.logits[0]  # a neighbour's guesses widen the step
         else:
             self._accept_tokens(sequence, scored)
 

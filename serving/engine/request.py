@@ -146,7 +146,7 @@ class Sequence:
         cached: how many of the tokens the cache holds.
         drafts: tokens guessed for the next step.
         leaves_last: whether the prompt's last token is left to a step: one shows what it attends to, or scores it.
-        logits: of the latest step, of a beam, ``[1, V]``.
+        logits: of the latest step, of a beam, ``[V]``.
         is_over: whether its answer is complete.
     """
 

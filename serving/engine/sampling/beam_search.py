@@ -78,7 +78,7 @@ class BeamSearch:
         self._ended: list[Hypothesis] = []
         self._length = 0
 
-    def advance(self, logits_RV: Array) -> Advance | None:
+    def advance(self, logits_RV: Sequence[Array] | Array) -> Advance | None:
         """Take the logits of the next token.
 
         Args:
@@ -91,17 +91,16 @@ class BeamSearch:
         Raises:
             InputError: the logits are no numbers, a bias does not fit this vocabulary, or no token may come.
         """
-        rows = [
-            self._log_probabilities(*row) for row in zip(logits_RV[: len(self._answers)], self._histories, strict=True)
-        ]
-        totals_RV = np.stack(rows) + self._totals_R[:, None]
         # So many that W do not end, however many do.
         count = max(2, 1 + len(self._end)) * self._width
-        flat = totals_RV.ravel()
-        possible = np.flatnonzero((flat >= kth_largest(flat, count)) & (flat > -np.inf))
-        places_K = possible[np.argsort(-flat[possible], kind="stable")[:count]]
-        parents_K, tokens_K = np.divmod(places_K, totals_RV.shape[-1])
-        totals_K = flat[places_K]
+        rows = zip(logits_RV[: len(self._answers)], self._histories, strict=True)
+        best = [self._best(logits_V, history, count) for logits_V, history in rows]
+        parents_C = np.repeat(np.arange(len(best)), [len(tokens) for tokens, _ in best])
+        tokens_C = np.concatenate([tokens for tokens, _ in best])
+        totals_C = np.concatenate([scores for _, scores in best]) + self._totals_R[parents_C]
+        first = np.argsort(-totals_C, kind="stable")[:count]
+        first = first[totals_C[first] > -np.inf]
+        parents_K, tokens_K, totals_K = parents_C[first], tokens_C[first], totals_C[first]
         self._length += 1
         stops_K = np.isin(tokens_K, self._end)
         ends_K = stops_K | (self._length == self._limit)
@@ -127,13 +126,15 @@ class BeamSearch:
         """
         return self._ended[: self._options.n]
 
-    def _log_probabilities(self, logits_V: Array, history: History) -> Array:
+    def _best(self, logits_V: Array, history: History, count: int) -> tuple[Array, Array]:
+        """The tokens of at least so many of a row's best scores, in their order, and these."""
         require_numbers(float(logits_V.max()), self._length)
         scores_V = log_softmax(logits_V.astype(np.float64))
         for processor in self._processors:
             if processor.applies(history):
                 processor(scores_V, history)
-        return scores_V
+        tokens_N = np.flatnonzero(scores_V >= kth_largest(scores_V, count))
+        return tokens_N, scores_V[tokens_N]
 
     def _can_improve(self, best_total: float) -> bool:
         early = self._options.early_stopping
@@ -147,9 +148,9 @@ class BeamSearch:
 
     def _run_on(self, parents_N: Array, tokens_N: Array, totals_N: Array) -> Advance:
         # Where fewer than W can, the rows that are left over follow any beam, and nothing comes of them.
-        left_over = (0, self._width - len(parents_N))
-        parents_W, tokens_W = np.pad(parents_N, left_over), np.pad(tokens_N, left_over)
-        self._totals_R = np.pad(totals_N, left_over, constant_values=-np.inf)
+        left_over = self._width - len(parents_N)
+        parents_W, tokens_W = (np.append(one, np.zeros(left_over, np.int64)) for one in (parents_N, tokens_N))
+        self._totals_R = np.append(totals_N, np.full(left_over, -np.inf))
         beams = list(zip(parents_W.tolist(), tokens_W.tolist(), strict=True))
         self._answers = [(*self._answers[parent], token) for parent, token in beams]
         self._histories = [self._histories[parent].fork() for parent in parents_W]
