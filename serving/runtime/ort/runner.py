@@ -199,6 +199,8 @@ def _session(path: Path, threads: int, record: Path | None, kernels: Path | None
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
     options.log_severity_level = 3
+    # What that fusion makes takes several times as long as the sum and the norm that it was made of (docs/log.md).
+    options.add_session_config_entry("optimization.disable_specified_optimizers", "SkipLayerNormFusion")
     if sums_of_bytes_overflow():
         options.add_session_config_entry("session.x64quantprecision", "1")
     try:
