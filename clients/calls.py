@@ -20,7 +20,7 @@ CHANNEL = [
     # A server that comes back is found within a second, and not within two minutes, whatever another client met there.
     ("grpc.max_reconnect_backoff_ms", 1000),
     # So long a connection may take, instead of 20 s: the next address is to be asked within a request's time.
-    ("grpc.min_reconnect_backoff_ms", 3000),
+    ("grpc.min_reconnect_backoff_ms", 5000),
     ("grpc.use_local_subchannel_pool", 1),
 ]
 """Options of a connection."""

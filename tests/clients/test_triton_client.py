@@ -111,7 +111,7 @@ def test_behind_an_address_that_says_nothing_the_next_is_asked_within_a_request_
     async def ask(silent):
         async with (
             listening(FakeTriton(config_of("a", "predict"))) as living,
-            TritonClient(f"{silent},{living}", timeout_s=10.0) as client,
+            TritonClient(f"{silent},{living}", timeout_s=15.0) as client,
         ):
             return await client.models()
 

@@ -1,5 +1,6 @@
 from collections import Counter
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
@@ -119,6 +120,18 @@ def test_an_operator_outside_the_standard_is_refused(tmp_path):
 def test_an_operator_that_is_used_otherwise_than_the_standard_says_is_refused(tmp_path):
     with pytest.raises(ExportError, match="Sum2"):
         require_standard(ir.load(graph_file(tmp_path / "g.onnx", op="Sum2")))
+
+
+@pytest.mark.parametrize("size", [65, 96, 250, 251, 256, 300])
+def test_a_small_weight_that_lies_beside_its_graph_is_of_the_standard(size, tmp_path):
+    """As the channels of a Swin Transformer do."""
+    numbers = helper.make_tensor("b", TensorProto.FLOAT, [size], np.arange(size, dtype=np.float32))
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", size]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Add", ["x", "b"], ["y"])], "g", [x], [y], [numbers])
+    model = ir.from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=11))
+    ir.save(model, tmp_path / "g.onnx", external_data="g.onnx.data", size_threshold_bytes=256)
+    assert (tmp_path / "g.onnx.data").stat().st_size >= 4 * size
+    require_standard(ir.load(tmp_path / "g.onnx"))
 
 
 @pytest.mark.parametrize("name", ["encoder", "decoder"])
