@@ -107,7 +107,7 @@ def bytes_from_image(image: Image.Image, preprocessing: Mapping[str, Any]) -> By
     Raises:
         InputError: it would become far larger than the model's size.
     """
-    upright = as_shown(image, preprocessing["mode"])
+    upright = _as_shown(image, preprocessing["mode"])
     height, width = _resized(upright, preprocessing["size"])
     resized = upright.resize((width, height), _RESAMPLING[preprocessing["resample"]])
     values_HWC = np.array(resized, dtype=np.uint8).reshape(height, width, -1)
@@ -118,7 +118,7 @@ def bytes_from_image(image: Image.Image, preprocessing: Mapping[str, Any]) -> By
     return np.ascontiguousarray(values_HWC)
 
 
-def as_shown(image: Image.Image, mode: str) -> Image.Image:
+def _as_shown(image: Image.Image, mode: str) -> Image.Image:
     """An image in a mode of 8 bits, turned as its file says that it is to be shown, which browsers do.
 
     Pillow alone turns nothing, and takes levels of 16 bits for levels of 8, so that nearly all of them are white.

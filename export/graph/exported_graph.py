@@ -28,6 +28,7 @@ LARGE = 32 * 2**20
 _IN_FILE = 256
 """Bytes of a tensor that stays in the graph's file all the same."""
 _CHECKED = 1024
+"""Bytes of a tensor that onnx's checker may be shown, which is not told where the file beside a graph lies."""
 _FEW = 64
 """Numbers up to which a vector counts as no weight: scales, bounds, shapes."""
 _WORDS = {ir.DataType.FLOAT: "float32", ir.DataType.DOUBLE: "float64"}
@@ -152,7 +153,7 @@ def require_standard(model: ir.Model) -> None:
         raise ExportError("standard operators only", f"domains {importers}", "lower them in a pass")
     checked = model.clone()
     for value in checked.graph.initializers.values():
-        one = value.const_value  # the checker is shown those of up to 1,000 bytes, and not where their file lies
+        one = value.const_value
         if isinstance(one, ir.ExternalTensor) and one.nbytes <= _CHECKED:
             value.const_value = ir.Tensor(one.numpy(), dtype=one.dtype, name=one.name)
     try:

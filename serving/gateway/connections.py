@@ -70,7 +70,7 @@ class BoundedProtocol(H11Protocol):
         super().__init__(*args, **kwargs)
         self.conn = _BoundedConnection(h11.SERVER, MOST_HEADER_BYTES)
         self.waits_since_s = self.loop.time()
-        self._is_idle = False
+        self._is_idle = self._is_last = False
         self._look: asyncio.TimerHandle | None = None
         self._taken, self._read_s = 0, self.waits_since_s
 
@@ -116,6 +116,7 @@ class BoundedProtocol(H11Protocol):
     def shutdown(self) -> None:
         """End as soon as what was asked is answered."""
         super().shutdown()
+        self._is_last = True
         if self._look is not None:
             self._look.cancel()
         self._look = self.loop.call_later(_CLOSING_S, self._watch)
@@ -133,8 +134,8 @@ class BoundedProtocol(H11Protocol):
         idle = closes or self.cycle is None or self.cycle.response_complete
         longest_s = KEEP_ALIVE_S if self._is_idle and not closes else HEADERS_S
         late = idle and now_s - self.waits_since_s > longest_s
-        # An end by TLS waits for the client's, which many never send: once all is theirs, nothing need be waited for.
-        is_over = closes and idle and not unsent and _is_taken(self.transport)
+        # An end by TLS waits for the client's, which many never send. A drain waits no longer than until all is theirs.
+        is_over = self._is_last and closes and not unsent and _is_taken(self.transport)
         if now_s - self._read_s > UNREAD_S or (late and closes) or is_over:
             self.transport.abort()
             return

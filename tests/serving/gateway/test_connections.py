@@ -224,7 +224,8 @@ def test_who_reads_slowly_or_in_bursts_is_not_taken_for_one_that_reads_nothing(r
             filling = asyncio.ensure_future(fill(writer))
             await asyncio.sleep(0.5)
             loop = asyncio.get_running_loop()
-            ours = SimpleNamespace(transport=writer.transport, loop=loop, cycle=None, _is_idle=False, _taken=0)
+            ours = SimpleNamespace(transport=writer.transport, loop=loop, cycle=None, _taken=0)
+            ours._is_idle = ours._is_last = False
             ours.waits_since_s = ours._read_s = loop.time()
             ours._watch = lambda due_s: BoundedProtocol._watch(ours, due_s)
             ours._watch(math.inf)
