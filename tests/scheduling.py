@@ -28,7 +28,10 @@ ON_A_SHARED_SERVER = (
     *(f"{END_TO_END}/test_{name}.py" for name in ("gateway_operation", "gateway_schema", "generate", "health", "load")),
     *(
         f"{END_TO_END}/test_{name}.py"
-        for name in ("openai_front_end", "playground", "playground_answers", "playground_guide", "playground_texts")
+        for name in (
+            *("openai_front_end", "playground", "playground_answers", "playground_guide", "playground_keys"),
+            *("playground_numbers", "playground_texts"),
+        )
     ),
     *(f"{END_TO_END}/test_{name}.py" for name in ("metrics_reference", "translate", "waiting")),
 )
