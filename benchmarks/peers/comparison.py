@@ -101,7 +101,7 @@ class Comparison:
             deadline=time.monotonic() + 60 * args.minutes,
             patience_s=0.0 if args.quick else args.patience,
         )
-        environments = {"ours"}
+        environments, timed = {"ours"}, set[Kind]()
         chosen = [
             replace(SHAPES[name], prompt=prompt)
             for name in args.shapes
@@ -110,11 +110,10 @@ class Comparison:
         for shape in chosen:
             peers = choose_peers(shape, args.ours, args.runtimes, args.peers)
             environments |= {peer.environment for peer in peers}
+            timed |= {peer.kind for peer in peers if peer.environment == OURS}
             measure(shape, peers, plan, samples, PLACE / shape.name)
         right = [
-            row
-            for kind in sorted({shape.kind for shape in chosen})
-            for row in right_answers(kind, args.ours, args.runtimes, args.threads, PLACE)
+            row for kind in sorted(timed) for row in right_answers(kind, args.ours, args.runtimes, args.threads, PLACE)
         ]
         if args.quick:
             args.out = PLACE
@@ -141,7 +140,8 @@ class Comparison:
                 rows.append([name, *cells, *more, agreement(record, records.get(REFERENCE))])
             yield f"## {shape}\n\n{table(heads, rows)}\n"
 
-        yield f"## Right answers\n\n{RIGHT}\n\n{table(RIGHT_HEADS, right)}\n"
+        if right:
+            yield f"## Right answers\n\n{RIGHT}\n\n{table(RIGHT_HEADS, right)}\n"
 
     @property
     def _heads(self) -> list[str]:

@@ -140,15 +140,19 @@ def test_a_connection_is_kept_from_when_its_answer_is_read(asked_for_much, monke
     assert connection.recv(12) == b"HTTP/1.1 200"
 
 
+def connected_by_tls(running, authority):
+    context = ssl.create_default_context(cafile=authority / "ca.pem")
+    plain = socket.create_connection(running.listening.getsockname(), PATIENCE_S)
+    return context.wrap_socket(plain, server_hostname="127.0.0.1")
+
+
 def test_over_tls_a_drain_waits_for_no_connection_that_is_closing(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(connections, "HEADERS_S", 1.0)
     (nobody,) = free_ports(1)
     listen = ListenTls(**Authority(tmp_path).issue("127.0.0.1").listen)
     with ExitStack() as opened:
         with started(f"127.0.0.1:{nobody}", probe_s=3600.0, listen=listen, drain_timeout_s=40.0) as running:
-            context = ssl.create_default_context(cafile=tmp_path / "ca.pem")
-            plain = opened.enter_context(socket.create_connection(running.listening.getsockname(), PATIENCE_S))
-            connection = opened.enter_context(context.wrap_socket(plain, server_hostname="127.0.0.1"))
+            connection = opened.enter_context(connected_by_tls(running, tmp_path))
             connection.sendall(REQUEST.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
             assert connection.recv(12) == b"HTTP/1.1 200"
             began_s = time.monotonic()
@@ -161,9 +165,7 @@ def test_over_tls_a_drain_waits_for_no_client_that_asks_nothing(tmp_path):
     listen = ListenTls(**Authority(tmp_path).issue("127.0.0.1").listen)
     with ExitStack() as opened:
         with started(f"127.0.0.1:{nobody}", probe_s=3600.0, listen=listen, drain_timeout_s=40.0) as running:
-            context = ssl.create_default_context(cafile=tmp_path / "ca.pem")
-            plain = opened.enter_context(socket.create_connection(running.listening.getsockname(), PATIENCE_S))
-            connection = opened.enter_context(context.wrap_socket(plain, server_hostname="127.0.0.1"))
+            connection = opened.enter_context(connected_by_tls(running, tmp_path))
             connection.sendall(REQUEST)
             assert connection.recv(12) == b"HTTP/1.1 200"
             began_s = time.monotonic()
