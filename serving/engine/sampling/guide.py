@@ -10,10 +10,11 @@ Source: M. Moskal et al., llguidance, https://github.com/guidance-ai/llguidance.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from functools import cached_property, lru_cache, partial
+from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -33,14 +34,44 @@ if TYPE_CHECKING:
 MOST_GRAMMARS = 16  # that are kept compiled
 MOST_GUIDES = 64  # that requests may hold at once, each of up to 64 MiB
 MOST_REFUSED = 64  # that are remembered
+MOST_BETWEEN_STEPS_S = 0.02
+"""Of a processor, that a guide may take to be compiled where tokens are decoded for all."""
 _NUMBERED_TOKEN = re.compile(r"<\[\d+\]>")
+
+Step = TypeVar("Step")
+
+
+class _Grammar:
+    """What the answers of one guide share.
+
+    llguidance's copies of a matcher have one lexer. A step that was too complex for it spoils it for all of them from then
+    on, and may have said less than what is allowed; it is then compiled anew.
+    """
+
+    def __init__(self, compile_anew: Callable[[], LLMatcher]) -> None:
+        self._compile = compile_anew
+        began_s = time.thread_time()
+        self.renew()
+        self._is_cheap = time.thread_time() - began_s <= MOST_BETWEEN_STEPS_S
+
+    def renew(self) -> None:
+        matcher = self._compile()
+        matcher.deep_copy().compute_bitmask()  # the first may cost more than others: it is to be none of an answer's
+        self.matcher, self.is_spoiled = matcher, False
+
+    def mend(self, spoiled: LLMatcher) -> None:
+        """Compile anew what is spoiled, if others hardly wait for it."""
+        if self._is_cheap and (self.is_spoiled or spoiled is self.matcher):
+            self.renew()
 
 
 class TokenGuide:
     """The form of one answer as its tokens come."""
 
-    def __init__(self, matcher: LLMatcher, vocabulary_size: int) -> None:
-        self._matcher, self._vocabulary_size = matcher, vocabulary_size
+    def __init__(self, grammar: _Grammar, vocabulary_size: int, tokens: Iterable[int] = ()) -> None:
+        self._grammar, self._vocabulary_size, self._tokens = grammar, vocabulary_size, [*tokens]
+        self._has_said = False  # what is allowed next
+        self._begin()
 
     @property
     def is_complete(self) -> bool:
@@ -53,8 +84,8 @@ class TokenGuide:
         Raises:
             InputError: the vocabulary cannot say what must come, or the grammar is too complex.
         """
-        bits = np.frombuffer(self._matcher.compute_bitmask(), dtype=np.uint8)
-        self._require_no_error()
+        bits = np.frombuffer(self._do(lambda matcher: matcher.compute_bitmask()), dtype=np.uint8)
+        self._has_said = True
         allowed_V = np.zeros(self._vocabulary_size, dtype=bool)
         known = np.unpackbits(bits, count=min(8 * bits.size, self._vocabulary_size), bitorder="little")
         allowed_V[: known.size] = known
@@ -64,19 +95,43 @@ class TokenGuide:
         """The answer has one more token.
 
         Raises:
-            InputError: it is none of the allowed.
+            InputError: it is none of the allowed, or the grammar is too complex.
         """
-        self._matcher.consume_token(token)
-        self._require_no_error()
+        self._do(lambda matcher: matcher.consume_token(token))
+        self._has_said = False
+        self._tokens.append(token)
 
     def copy(self) -> TokenGuide:
         """The form of another answer, as far as this one has come."""
-        return TokenGuide(self._matcher.deep_copy(), self._vocabulary_size)
+        return TokenGuide(self._grammar, self._vocabulary_size, self._tokens)
 
-    def _require_no_error(self) -> None:
+    def renew(self) -> None:
+        """Compile anew what a step of another answer has spoiled; others are not to wait for it."""
+        if self._grammar.is_spoiled:
+            self._grammar.renew()
+
+    def _begin(self) -> None:
+        self._origin = self._grammar.matcher
+        self._matcher = self._origin.deep_copy()
+        for token in self._tokens:
+            self._matcher.consume_token(token)
+
+    def _do(self, step: Callable[[LLMatcher], Step]) -> Step:
+        result = step(self._matcher)
+        if self._has_spoiled_lexer and not self._has_said:  # it may have been another answer's step
+            self._grammar.mend(self._origin)
+            self._begin()
+            result = step(self._matcher)
+        if self._has_spoiled_lexer:
+            self._grammar.is_spoiled = True
         if self._matcher.is_error():
             found, _, _ = self._matcher.get_error().partition("\n<")
             raise InputError("an answer that the guide lets go on", on_one_line(found), "loosen or simplify the guide")
+        return result
+
+    @property
+    def _has_spoiled_lexer(self) -> bool:
+        return self._matcher.is_error() and "lexer error" in self._matcher.get_error()
 
 
 class Guides:
@@ -106,9 +161,9 @@ class Guides:
             MachineError: llguidance is not installed.
             BusyError: requests hold too many others.
         """
-        if (error := self._refused.get(guide)) is not None:
-            raise error.with_traceback(None)
-        return self._recent(guide)
+        found = self._get(guide)
+        found.renew()
+        return found
 
     def create(self, guide: Structure) -> TokenGuide:
         """The guide of a new answer.
@@ -116,7 +171,12 @@ class Guides:
         Raises:
             As :meth:`prepare`.
         """
-        return self.prepare(guide).copy()
+        return self._get(guide).copy()
+
+    def _get(self, guide: Structure) -> TokenGuide:
+        if (error := self._refused.get(guide)) is not None:
+            raise error.with_traceback(None)
+        return self._recent(guide)
 
     def known(self, guide: Structure) -> TokenGuide | InputError | None:
         """What is at hand of a guide, or why it is refused; None of one that must be tried out."""
@@ -144,7 +204,7 @@ class Guides:
         self._trial.require_cheap(tried)
         if guide.kind == "grammar":  # one that names tokens by their texts was not tried out, and is refused here
             compile_guide(byte_vocabulary(), tried)
-        compiled = TokenGuide(compile_guide(vocabulary, guide), self._vocabulary_size)
+        compiled = TokenGuide(_Grammar(partial(compile_guide, vocabulary, guide)), self._vocabulary_size)
         compiled.copy().allowed()
         return compiled
 
