@@ -119,9 +119,10 @@ def bytes_from_image(image: Image.Image, preprocessing: Mapping[str, Any]) -> By
 
 
 def _as_shown(image: Image.Image, mode: str) -> Image.Image:
-    """An image in a mode of 8 bits, turned as its file says that it is to be shown, which browsers do.
+    """An image in a mode of 8 bits, turned as its file says that it is to be shown.
 
-    Pillow alone turns nothing, and takes levels of 16 bits for levels of 8, so that nearly all of them are white.
+    Pillow alone turns nothing, and takes levels of 16 bits for levels of 8, so that nearly all of them are white. It
+    finds the turn in any file, as transformers does that loads images by it; browsers read it in JPEG and PNG alone.
     Source: Exif 2.32, tag 0x0112; libpng, ``png_set_scale_16``, for the rounding.
     """
     image.load()  # what says so may stand behind the pixels

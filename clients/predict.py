@@ -140,7 +140,7 @@ def _convert(name: str, values: Any, shape: tuple[int, ...], dtype: str) -> Arra
         if given.dtype.kind in ("biuf" if dtype == TEXT else "SU"):
             raise TypeError(f"values of {given.dtype}")
         if given.dtype.kind in "fO" and isinstance(values, list) and np.dtype(dtype).kind in "iu":
-            given = _whole(values, dtype)  # beside a float NumPy rounds integers to what a float holds
+            given = _whole(values, dtype)  # NumPy has rounded integers that it takes for floats
         with np.errstate(over="raise", invalid="ignore"):
             array: Array = given.astype(dtype, copy=False)
         if (
@@ -153,10 +153,10 @@ def _convert(name: str, values: Any, shape: tuple[int, ...], dtype: str) -> Arra
 
 
 def _whole(values: list[Any], dtype: str) -> Array:
-    whole = [int(value) for value in values]
-    if whole != values:
+    whole, bounds = [int(value) for value in values], np.iinfo(dtype)
+    if whole != values or min(whole) < bounds.min or max(whole) > bounds.max:
         raise ValueError(f"a number that is none of {dtype}")
-    return np.array(whole)
+    return np.array(whole, dtype)
 
 
 def _no_rows(name: str, dtype: str, found: str) -> InputError:

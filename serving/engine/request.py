@@ -14,9 +14,9 @@ from serving.engine.loaded_model import LoadedModel
 from serving.engine.output.detokenizer import OutputBuilder
 from serving.engine.request_output import RequestOutput
 from serving.engine.sampling.beam_search import BeamSearch
-from serving.engine.sampling.guide import TokenGuide
 from serving.engine.sampling.lookup import Lookup
 from serving.engine.sampling.sampler import SampledToken, Sampler
+from serving.engine.sampling.token_guide import TokenGuide
 from serving.engine.sampling.token_rules import TokenRules
 from serving.runtime.base import Array
 

@@ -25,7 +25,8 @@ from serving.engine.output.alignment import aligning_graph, require_aligning
 from serving.engine.output.detokenizer import offsets_of
 from serving.engine.request import Request, require_limit
 from serving.engine.request_output import RequestOutput
-from serving.engine.sampling.guide import Guides, TokenGuide
+from serving.engine.sampling.guide import Guides
+from serving.engine.sampling.token_guide import TokenGuide
 from serving.engine.sampling.token_rules import TokenRules
 from serving.engine.settings import EngineSettings
 from serving.runtime.base import Array, Runner

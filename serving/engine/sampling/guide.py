@@ -3,21 +3,17 @@
 The grammars are llguidance's. A tokenizer is compiled once a model, a grammar once a text; an answer then costs a copy,
 and a token microseconds.
 
-Legend: V vocabulary.
 Source: M. Moskal et al., llguidance, https://github.com/guidance-ai/llguidance.
 """
 
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
-
-import numpy as np
 
 from attendant.errors import BusyError, InputError, MachineError
 from attendant.no_tokenizer import NoTokenizer, no_text
@@ -26,112 +22,15 @@ from attendant.tokenizer import TextTokenizer, Tokenizer
 from serving.engine.sampling.guide_grammar import byte_vocabulary, compile_guide, on_one_line
 from serving.engine.sampling.guide_trial import GuideTrial
 from serving.engine.sampling.guide_vocabulary import GuideVocabulary, says_exactly
-from serving.runtime.base import Array
+from serving.engine.sampling.token_guide import SharedGrammar, TokenGuide
 
 if TYPE_CHECKING:
-    from llguidance import LLMatcher, LLTokenizer
+    from llguidance import LLTokenizer
 
 MOST_GRAMMARS = 16  # that are kept compiled
 MOST_GUIDES = 64  # that requests may hold at once, each of up to 64 MiB
 MOST_REFUSED = 64  # that are remembered
-MOST_BETWEEN_STEPS_S = 0.02
-"""Of a processor, that a guide may take to be compiled where tokens are decoded for all."""
 _NUMBERED_TOKEN = re.compile(r"<\[\d+\]>")
-
-Step = TypeVar("Step")
-
-
-class _Grammar:
-    """What the answers of one guide share.
-
-    llguidance's copies of a matcher have one lexer. A step that was too complex for it spoils it for all of them from then
-    on, and may have said less than what is allowed; it is then compiled anew.
-    """
-
-    def __init__(self, compile_anew: Callable[[], LLMatcher]) -> None:
-        self._compile = compile_anew
-        began_s = time.thread_time()
-        self.renew()
-        self._is_cheap = time.thread_time() - began_s <= MOST_BETWEEN_STEPS_S
-
-    def renew(self) -> None:
-        matcher = self._compile()
-        matcher.deep_copy().compute_bitmask()  # the first may cost more than others: it is to be none of an answer's
-        self.matcher, self.is_spoiled = matcher, False
-
-    def mend(self, spoiled: LLMatcher) -> None:
-        """Compile anew what is spoiled, if others hardly wait for it."""
-        if self._is_cheap and (self.is_spoiled or spoiled is self.matcher):
-            self.renew()
-
-
-class TokenGuide:
-    """The form of one answer as its tokens come."""
-
-    def __init__(self, grammar: _Grammar, vocabulary_size: int, tokens: Iterable[int] = ()) -> None:
-        self._grammar, self._vocabulary_size, self._tokens = grammar, vocabulary_size, [*tokens]
-        self._has_said = False  # what is allowed next
-        self._begin()
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the answer has the form and nothing can follow but an end token."""
-        return self._matcher.is_stopped() and not self._matcher.is_error()
-
-    def allowed(self) -> Array:
-        """For each token whether it may come next, bool ``[V]``; an end token only after an answer of the form.
-
-        Raises:
-            InputError: the vocabulary cannot say what must come, or the grammar is too complex.
-        """
-        bits = np.frombuffer(self._do(lambda matcher: matcher.compute_bitmask()), dtype=np.uint8)
-        self._has_said = True
-        allowed_V = np.zeros(self._vocabulary_size, dtype=bool)
-        known = np.unpackbits(bits, count=min(8 * bits.size, self._vocabulary_size), bitorder="little")
-        allowed_V[: known.size] = known
-        return allowed_V
-
-    def take(self, token: int) -> None:
-        """The answer has one more token.
-
-        Raises:
-            InputError: it is none of the allowed, or the grammar is too complex.
-        """
-        self._do(lambda matcher: matcher.consume_token(token))
-        self._has_said = False
-        self._tokens.append(token)
-
-    def copy(self) -> TokenGuide:
-        """The form of another answer, as far as this one has come."""
-        return TokenGuide(self._grammar, self._vocabulary_size, self._tokens)
-
-    def renew(self) -> None:
-        """Compile anew what a step of another answer has spoiled; others are not to wait for it."""
-        if self._grammar.is_spoiled:
-            self._grammar.renew()
-
-    def _begin(self) -> None:
-        self._origin = self._grammar.matcher
-        self._matcher = self._origin.deep_copy()
-        for token in self._tokens:
-            self._matcher.consume_token(token)
-
-    def _do(self, step: Callable[[LLMatcher], Step]) -> Step:
-        result = step(self._matcher)
-        if self._has_spoiled_lexer and not self._has_said:  # it may have been another answer's step
-            self._grammar.mend(self._origin)
-            self._begin()
-            result = step(self._matcher)
-        if self._has_spoiled_lexer:
-            self._grammar.is_spoiled = True
-        if self._matcher.is_error():
-            found, _, _ = self._matcher.get_error().partition("\n<")
-            raise InputError("an answer that the guide lets go on", on_one_line(found), "loosen or simplify the guide")
-        return result
-
-    @property
-    def _has_spoiled_lexer(self) -> bool:
-        return self._matcher.is_error() and "lexer error" in self._matcher.get_error()
 
 
 class Guides:
@@ -204,7 +103,7 @@ class Guides:
         self._trial.require_cheap(tried)
         if guide.kind == "grammar":  # one that names tokens by their texts was not tried out, and is refused here
             compile_guide(byte_vocabulary(), tried)
-        compiled = TokenGuide(_Grammar(partial(compile_guide, vocabulary, guide)), self._vocabulary_size)
+        compiled = TokenGuide(SharedGrammar(partial(compile_guide, vocabulary, guide)), self._vocabulary_size)
         compiled.copy().allowed()
         return compiled
 

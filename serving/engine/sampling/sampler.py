@@ -16,8 +16,8 @@ import numpy as np
 
 from attendant.errors import InputError
 from attendant.sampling_params import SamplingParams
-from serving.engine.sampling.guide import TokenGuide
 from serving.engine.sampling.logits_processors import History, create_processors
+from serving.engine.sampling.token_guide import TokenGuide
 from serving.engine.sampling.token_rules import TokenRules
 from serving.runtime.base import Array
 

@@ -28,6 +28,7 @@ _ORT_TYPES = {
     "tensor(int32)": "int32",
     "tensor(uint8)": "uint8",
     "tensor(int8)": "int8",
+    "tensor(uint64)": "uint64",
     "tensor(bool)": "bool",
 }
 _NAMES = {np.dtype(name): name for name in _ORT_TYPES.values()}  # NumPy works the name out at every call

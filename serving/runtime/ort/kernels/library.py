@@ -208,5 +208,5 @@ def _note(failure: Path) -> None:
 def _require_none(failure: Path) -> None:
     """What failed is not tried again for a while: each start of a model would wait for it."""
     with suppress(FileNotFoundError):
-        if time.time() - failure.stat().st_mtime < _PAUSE_S:
+        if 0 <= time.time() - failure.stat().st_mtime < _PAUSE_S:  # one of the future is of a clock set right since
             raise OSError(f"making them failed lately, or takes long; remove {failure} to try again")

@@ -1,5 +1,4 @@
 import json
-import random
 import re
 import sys
 import time
@@ -18,7 +17,6 @@ from attendant.sampling_params import SamplingParams, Structure
 from attendant.tokenizer import Tokenizer
 from serving.engine.sampling import guide as guide_module
 from serving.engine.sampling.guide import MOST_GRAMMARS, Guides
-from serving.engine.sampling.guide_grammar import LIMITS
 from serving.engine.sampling.sampler import Sampler
 from serving.engine.sampling.token_rules import TokenRules
 from serving.gateway.schemas.structured_outputs import StructureFields
@@ -367,44 +365,3 @@ def test_requests_hold_a_bounded_number_of_guides(monkeypatch):
 
 def forbid(_):
     raise AssertionError("tried and compiled again")
-
-
-CLASSES = regex(r"\w+@\w+\.(de|com)")
-"""Its classes are large, and two of them can follow each other: a step may be too complex for a lexer."""
-
-
-def walk(ruled, seed):
-    """The tokens of an answer that a model without sense would give, or the guide's refusal."""
-    choose, tokens = random.Random(seed), []
-    while len(tokens) < 60 and not ruled.is_complete:
-        try:
-            tokens.append(choose.choice(ruled.allowed().nonzero()[0].tolist()))
-            ruled.take(tokens[-1])
-        except InputError as error:
-            return str(error)
-    return tokens
-
-
-def test_words_in_any_script_are_not_too_complex(models):
-    guides = models["byte-level BPE"].guides
-    assert all(isinstance(walk(guides.create(CLASSES), seed), list) for seed in range(100))
-
-
-@pytest.mark.planted
-@pytest.mark.parametrize("is_cheap", [True, False])
-def test_an_answer_that_is_too_complex_refuses_no_other_of_its_guide(monkeypatch, is_cheap):
-    monkeypatch.setitem(LIMITS, "step_lexer_fuel", 20_000)
-    if not is_cheap:
-        monkeypatch.setattr(guide_module, "MOST_BETWEEN_STEPS_S", -1.0)
-    alone = [walk(Model("byte-level BPE").guides.create(CLASSES), seed) for seed in range(12)]
-    refused = [seed for seed, answer in enumerate(alone) if isinstance(answer, str)]
-    assert 0 < len(refused) < len(alone) / 2
-    guides = Model("byte-level BPE").guides
-    begun = guides.create(CLASSES)
-    begun.take(36)
-    for seed, expected in enumerate(alone):
-        guides.prepare(CLASSES)  # by the thread that reads the request
-        answer = walk(guides.create(CLASSES), seed)
-        assert answer == expected or seed in refused  # what others have built is not built again
-    if is_cheap:
-        assert begun.allowed().any(), "an answer that had begun was refused by another's"

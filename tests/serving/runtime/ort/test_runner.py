@@ -3,10 +3,13 @@ import sys
 import textwrap
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 from attendant.errors import ArtefactError, InputError
 from attendant.manifest import Manifest
+from attendant.signature import GraphSignature, TensorSpec
 from serving.runtime.create_runners import create_runners
 from serving.runtime.ort.runner import OrtRunner
 
@@ -186,3 +189,19 @@ def test_the_sessions_of_a_process_share_their_threads(tiny_translator):
     before, shared, after = map(int, ran.stdout.split())
     assert (shared - before, ran.stderr) == (2, ""), "the first three threads are one and two more, for both"
     assert after == shared, "others are content with them"
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "int32", "int64", "uint8", "uint64", "float16", "float32", "float64"]
+)
+def test_every_type_of_a_custom_models_numbers_is_taken_and_returned(tmp_path, dtype):
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    values = [helper.make_tensor_value_info(name, kind, ["batch"]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", values[:1], values[1:])
+    path = tmp_path / "g.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 24)], ir_version=10), path)
+    x, y = (TensorSpec(name=name, dtype=dtype, axes=("batch",)) for name in ("x", "y"))
+    runner = OrtRunner(path, GraphSignature(name="model", inputs=(x,), outputs=(y,)))
+    sent = np.array([0, 1, 2**64 - 1] if dtype == "uint64" else [0, 1, 1], dtype)
+    found = runner.run({"x": sent})["y"].numpy()
+    assert found.dtype == sent.dtype and found.tolist() == sent.tolist()

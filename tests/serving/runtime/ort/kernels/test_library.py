@@ -190,14 +190,15 @@ def test_a_compiler_whose_server_goes_on_is_done_once_it_ends(nothing_compiled, 
 
 
 @needs_kernels
-def test_after_a_while_it_is_tried_again(nothing_compiled):
+@pytest.mark.parametrize("when", [0, 1 << 32], ids=["long ago", "by a clock that was ahead"])
+def test_after_a_while_it_is_tried_again(nothing_compiled, when):
     made = kernels()
     made.unlink()
     late = made.with_suffix(".late")
     late.touch()
     kernels.cache_clear()
     assert kernels() is None
-    os.utime(late, (0, 0))
+    os.utime(late, (when, when))
     kernels.cache_clear()
     assert kernels() == made and not late.exists()
 

@@ -1,0 +1,117 @@
+"""The form of one answer as its tokens come: which may come next.
+
+Legend: V vocabulary.
+Source: M. Moskal et al., llguidance, https://github.com/guidance-ai/llguidance.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from attendant.errors import InputError
+from serving.engine.sampling.guide_grammar import on_one_line
+from serving.runtime.base import Array
+
+if TYPE_CHECKING:
+    from llguidance import LLMatcher
+
+MOST_BETWEEN_STEPS_S = 0.02
+"""Of a processor, that a guide may take to be compiled where tokens are decoded for all."""
+Step = TypeVar("Step")
+
+
+class SharedGrammar:
+    """What the answers of one guide share.
+
+    llguidance's copies of a matcher have one lexer. A step that was too complex for it spoils it for all of them
+    from then on, and may have said less than what is allowed; it is then compiled anew.
+    """
+
+    def __init__(self, compile_anew: Callable[[], LLMatcher]) -> None:
+        self._compile = compile_anew
+        began_s = time.thread_time()
+        self.renew()
+        self._is_cheap = time.thread_time() - began_s <= MOST_BETWEEN_STEPS_S
+
+    def renew(self) -> None:
+        matcher = self._compile()
+        matcher.deep_copy().compute_bitmask()  # the first may cost more than others: it is to be none of an answer's
+        self.matcher, self.is_spoiled = matcher, False
+
+    def mend(self, spoiled: LLMatcher) -> None:
+        """Compile anew what is spoiled, if others hardly wait for it."""
+        if self._is_cheap and (self.is_spoiled or spoiled is self.matcher):
+            self.renew()
+
+
+class TokenGuide:
+    """The form of one answer as its tokens come."""
+
+    def __init__(self, grammar: SharedGrammar, vocabulary_size: int, tokens: Iterable[int] = ()) -> None:
+        self._grammar, self._vocabulary_size, self._tokens = grammar, vocabulary_size, [*tokens]
+        self._has_said = False  # what is allowed next
+        self._begin()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the answer has the form and nothing can follow but an end token."""
+        return self._matcher.is_stopped() and not self._matcher.is_error()
+
+    def allowed(self) -> Array:
+        """For each token whether it may come next, bool ``[V]``; an end token only after an answer of the form.
+
+        Raises:
+            InputError: the vocabulary cannot say what must come, or the grammar is too complex.
+        """
+        bits = np.frombuffer(self._do(lambda matcher: matcher.compute_bitmask()), dtype=np.uint8)
+        self._has_said = True
+        allowed_V = np.zeros(self._vocabulary_size, dtype=bool)
+        known = np.unpackbits(bits, count=min(8 * bits.size, self._vocabulary_size), bitorder="little")
+        allowed_V[: known.size] = known
+        return allowed_V
+
+    def take(self, token: int) -> None:
+        """The answer has one more token.
+
+        Raises:
+            InputError: it is none of the allowed, or the grammar is too complex.
+        """
+        self._do(lambda matcher: matcher.consume_token(token))
+        self._has_said = False
+        self._tokens.append(token)
+
+    def copy(self) -> TokenGuide:
+        """The form of another answer, as far as this one has come."""
+        return TokenGuide(self._grammar, self._vocabulary_size, self._tokens)
+
+    def renew(self) -> None:
+        """Compile anew what a step of another answer has spoiled; others are not to wait for it."""
+        if self._grammar.is_spoiled:
+            self._grammar.renew()
+
+    def _begin(self) -> None:
+        self._origin = self._grammar.matcher
+        self._matcher = self._origin.deep_copy()
+        for token in self._tokens:
+            self._matcher.consume_token(token)
+
+    def _do(self, step: Callable[[LLMatcher], Step]) -> Step:
+        result = step(self._matcher)
+        if self._has_spoiled_lexer and not self._has_said:  # it may have been another answer's step
+            self._grammar.mend(self._origin)
+            self._begin()
+            result = step(self._matcher)
+        if self._has_spoiled_lexer:
+            self._grammar.is_spoiled = True
+        if self._matcher.is_error():
+            found, _, _ = self._matcher.get_error().partition("\n<")
+            raise InputError("an answer that the guide lets go on", on_one_line(found), "loosen or simplify the guide")
+        return result
+
+    @property
+    def _has_spoiled_lexer(self) -> bool:
+        return self._matcher.is_error() and "lexer error" in self._matcher.get_error()
