@@ -27,6 +27,7 @@ from export.passes.openvino.divide_while_rounding import DivideWhileRounding
 from export.passes.openvino.gather_windows import GatherWindows
 from export.passes.openvino.normalise_rows import NormaliseRows
 from export.passes.openvino.round_before_moves import RoundBeforeMoves
+from export.passes.openvino.round_in_multiplications import RoundInMultiplications
 from export.passes.openvino.round_score_factors import RoundScoreFactors
 from export.passes.openvino.scale_in_products import ScaleInProducts
 from export.passes.ort.attend_in_cache import AttendInCache
@@ -52,6 +53,7 @@ LOWERINGS: dict[str, tuple[Rewrite, ...]] = {
         AttendByProducts(),
         NormaliseRows(),
         RoundBeforeMoves(),
+        RoundInMultiplications(),
     ),
     TENSORRT: PASSES,
 }
