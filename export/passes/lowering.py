@@ -23,6 +23,7 @@ from attendant.signature import DType, GraphSignature
 from export.graph.exported_graph import ExportedGraph, require_signature
 from export.graph.rewrite import Rewrite, Rewrites
 from export.passes.openvino.attend_by_products import AttendByProducts
+from export.passes.openvino.batch_windows import BatchWindows
 from export.passes.openvino.divide_while_rounding import DivideWhileRounding
 from export.passes.openvino.gather_windows import GatherWindows
 from export.passes.openvino.normalise_rows import NormaliseRows
@@ -50,6 +51,7 @@ LOWERINGS: dict[str, tuple[Rewrite, ...]] = {
     "openvino-cpu": (
         RoundScoreFactors(),
         GatherWindows(),
+        BatchWindows(),
         AttendByProducts(),
         NormaliseRows(),
         RoundBeforeMoves(),

@@ -3,10 +3,10 @@
     before    QuantizeLinear(A, s, 0)
     after     QuantizeLinear(A · [1/s …], 1, 0)
 
-OpenVINO 2026.4 makes one pass over the bytes of a multiplication and the rounding behind it, in bfloat16 as well; a rounding
-by itself it surrounds with conversions. A factor that is the same for all channels it would take into the rounding, so
-that the first channel's is one step of float32 larger than the others'. Attention without a bias stays as it is: there
-it measured no faster (docs/log.md).
+OpenVINO 2026.4 makes one pass over the numbers of a multiplication and the rounding behind it, in bfloat16 as well; a
+rounding by itself it surrounds with conversions. A factor that is the same for all channels it would take into the
+rounding, so that the first channel's is one step of float32 larger than the others'. Attention without a bias stays as
+it is: there it measured no faster (docs/log.md).
 
 Source: ONNX operator specification, QuantizeLinear; OpenVINO 2026.4, MulFakeQuantizeFusion.
 """

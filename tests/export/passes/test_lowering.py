@@ -38,7 +38,8 @@ def test_openvino_is_served_with_its_own_graph_of_windows_and_answers_as_the_sta
     assert forms.keys() == {"openvino-cpu", "tensorrt"}
     lowered = forms["openvino-cpu"]
     assert (lowered.target, lowered.file) == ("openvino-cpu", "model.openvino-cpu.onnx")
-    assert [one["name"] for one in lowered.passes] == ["gather_windows", "attend_by_products", "normalise_rows"]
+    names = [one["name"] for one in lowered.passes]
+    assert names == ["gather_windows", "batch_windows", "attend_by_products", "normalise_rows"]
     signature, feeds = manifest.graph("model"), {}
     for spec in signature.inputs:
         feeds[spec.name] = np.random.default_rng(0).random(spec.shape({"batch": 4}), np.float32)
