@@ -9,6 +9,7 @@ import numpy as np
 
 from attendant.alignments import join_alignments
 from attendant.errors import InputError, OutputError
+from attendant.output_files import replaced_file
 from attendant.sampling_params import SamplingParams
 from attendant.tensor_names import ALIGNMENT, LOGITS, OUTPUT_IDS
 from clients.answer import Delta
@@ -50,7 +51,8 @@ class Explanation:
         written = BytesIO()  # zipfile, which fails to write, fails once more as it is dropped, with a traceback
         np.savez(written, answer=np.array(self.answer), **self.arrays)
         try:
-            path.write_bytes(written.getbuffer())
+            with replaced_file(path) as staged:
+                staged.write_bytes(written.getbuffer())
         except OSError as error:
             raise OutputError(f"a place to write at {path}", str(error), "correct --out") from error
 

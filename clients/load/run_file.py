@@ -1,7 +1,6 @@
 """A run as a file: JSON of a stated version, from which every figure can be computed again."""
 
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from attendant.errors import ArtefactError, ConfigError, OutputError
+from attendant.output_files import write_output
 from attendant.records import parse_json, read_file
 from clients.load.record import LoadRun, RequestRecord
 from clients.load.scenario_file import scenario_from
@@ -39,25 +39,6 @@ def write_run(run: LoadRun, path: Path) -> None:
         write_output(path, json.dumps({"format": FORMAT, "version": VERSION, "run": whole}) + "\n")
     except OSError as error:
         raise OutputError(f"a place to write a run at {path}", str(error), "choose another path") from error
-
-
-def write_output(path: Path, text: str) -> None:
-    """Put a file in the place of what is there, which stays whole until then; a device or a pipe is written to.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    path = path.resolve()
-    if path.exists() and not path.is_file():
-        path.write_text(text, encoding="utf-8")
-        return
-    staged = path.with_name(f".{path.name}.{os.getpid()}")  # another may write to the same place
-    try:
-        with staged.open("x", encoding="utf-8") as file:
-            file.write(text)
-        staged.replace(path)
-    finally:
-        staged.unlink(missing_ok=True)
 
 
 def require_writable(*paths: Path | None, inputs: Iterable[Path | None] = ()) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from attendant.errors import OutputError
 from attendant.markup import Markup, bar, code, colours, folded, keyed, safe, table
+from attendant.output_files import write_output
 from attendant.quantities import bytes_text, count_text, seconds_text
 from attendant.signature import TensorSpec
 from export.inspection.facts import BATCHES, ArtefactFacts, Cache, GraphFacts, Timing, Weight
@@ -22,7 +23,7 @@ def write_page(facts: ArtefactFacts, path: Path) -> None:
         OutputError: the file cannot be written.
     """
     try:
-        path.write_text(page(facts), encoding="utf-8")
+        write_output(path, page(facts))
     except OSError as error:
         raise OutputError(f"a place to write the page at {path}", str(error), "choose another --html") from error
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from attendant.errors import OutputError
+from attendant.output_files import replaced_file
 
 Map = NDArray[np.floating[Any]]
 DOTS_PER_INCH = 200
@@ -123,6 +124,7 @@ def _panels(count: int, columns: int, inches: float, title: float = 0.0) -> tupl
 
 def _write(figure: Figure, path: Path) -> None:
     try:
-        figure.savefig(path, dpi=DOTS_PER_INCH)
+        with replaced_file(path) as staged:
+            figure.savefig(staged, dpi=DOTS_PER_INCH)
     except (OSError, ValueError) as error:
         raise OutputError(f"a PNG, PDF or SVG file to write at {path}", str(error), "choose another --out") from error

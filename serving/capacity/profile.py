@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attendant.errors import ConfigError
-from clients.load.run_file import write_output
+from attendant.output_files import write_output
 from serving.capacity.config_file import build_config, read_config
 from serving.capacity.table import TimeTable
 

@@ -8,6 +8,7 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from attendant.errors import OutputError
+from attendant.output_files import write_output
 from clients.load.analysis.search import SweepResult
 from clients.load.analysis.summary import Summary
 from clients.load.record import LoadRun, RequestOutcome
@@ -26,7 +27,6 @@ from clients.load.report.titles import (
     time_text,
     value_text,
 )
-from clients.load.run_file import write_output
 from clients.load.sweep import UNITS, SweptLoad
 
 _TEMPLATES = Environment(

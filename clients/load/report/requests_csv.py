@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from attendant.errors import OutputError
+from attendant.output_files import write_output
 from clients.load.analysis.samples import samples
 from clients.load.record import RequestRecord
-from clients.load.run_file import write_output
 
 _NOTED = ("number", "workload", "outcome", "scheduled_s", "sent_s", "ended_s", "input_tokens", "images")
 _TOOK = (
