@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MOST_BETWEEN_STEPS_S = 0.02
 """Of a processor, that a guide may take to be compiled where tokens are decoded for all."""
+MOST_REPEATING_S = 0.05
+"""Of a processor, for what was allowed before each token of an answer that goes on with a guide compiled anew."""
 Step = TypeVar("Step")
 
 
@@ -96,7 +98,11 @@ class TokenGuide:
     def _begin(self) -> None:
         self._origin = self._grammar.matcher
         self._matcher = self._origin.deep_copy()
+        end_s = time.thread_time() + MOST_REPEATING_S
         for token in self._tokens:
+            # As it came: what is allowed behind many tokens at once is more for the lexer to build than a step may.
+            if time.thread_time() < end_s:
+                self._matcher.compute_bitmask()
             self._matcher.consume_token(token)
 
     def _do(self, step: Callable[[LLMatcher], Step]) -> Step:

@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -6,7 +8,9 @@ from attendant.sampling_params import Structure
 from attendant.tokenizer import Tokenizer
 from serving.engine.sampling import token_guide
 from serving.engine.sampling.guide import Guides
-from serving.engine.sampling.guide_grammar import LIMITS
+from serving.engine.sampling.guide_grammar import LIMITS, compile_guide
+from serving.engine.sampling.token_guide import SharedGrammar, TokenGuide
+from tests.conftest import ROOT
 from tests.text_checkpoints import byte_level_bpe
 
 CLASSES = Structure(kind="regex", text=r"\w+@\w+\.(de|com)")
@@ -18,16 +22,22 @@ def new_guides():
     return Guides(tokenizer, tokenizer.library.get_vocab_size(), [1])
 
 
-def walk(ruled, seed):
-    """The tokens of an answer that a model without sense would give, or the guide's refusal."""
+def step_by_step(ruled, seed):
+    """None at each step; then the tokens of an answer that a model without sense would give, or the guide's refusal."""
     choose, tokens = np.random.default_rng(seed), []
     while len(tokens) < 60 and not ruled.is_complete:
         try:
             tokens.append(int(choose.choice(ruled.allowed().nonzero()[0])))
             ruled.take(tokens[-1])
         except InputError as error:
-            return str(error)
-    return tokens
+            yield str(error)
+            return
+        yield None
+    yield tokens
+
+
+def walk(ruled, seed):
+    return next(ended for ended in step_by_step(ruled, seed) if ended is not None)
 
 
 def test_words_in_any_script_are_not_too_complex():
@@ -53,3 +63,29 @@ def test_an_answer_that_is_too_complex_refuses_no_other_of_its_guide(monkeypatch
         assert answer == expected or seed in refused  # what others have built is not built again
     if is_cheap:
         assert begun.allowed().any(), "an answer that had begun was refused by another's"
+
+
+DEEP = Structure(kind="regex", text=r"\w*[\p{L}\p{N}]{1,80}[^\x00-\x7f]{2,20}\.(de|com)")
+"""Of which a step of every twelfth answer is too complex."""
+
+
+def test_answers_that_are_decoded_in_turn_go_on_where_one_of_them_is_too_complex():
+    tokenizer = Tokenizer.load(ROOT / "models" / "pretrained" / "stdlib-lm" / "tokenizer.json")
+    guides, count = Guides(tokenizer, tokenizer.library.get_vocab_size(), [0]), 40
+    alone = []
+    for seed in range(count):
+        alone.append(
+            walk(
+                TokenGuide(SharedGrammar(partial(compile_guide, guides._vocabulary, DEEP)), guides._vocabulary_size),
+                seed,
+            )
+        )
+    assert any(isinstance(answer, str) for answer in alone)
+    together = [step_by_step(guides.create(DEEP), seed) for seed in range(count)]
+    answers = dict[int, list[int] | str]()
+    while len(answers) < count:
+        for seed, steps in enumerate(together):
+            if seed not in answers and (ended := next(steps)) is not None:
+                answers[seed] = ended
+    for seed, answer in enumerate(alone):
+        assert isinstance(answer, str) or answers[seed] == answer
