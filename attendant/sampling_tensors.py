@@ -6,6 +6,7 @@ What is at its default is not sent. A client writes tensors, a Triton model's bo
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -101,10 +102,17 @@ def prompt_tensors(prompt: str | Sequence[int]) -> dict[str, Array]:
     """A text, or the tokens of one.
 
     Raises:
-        InputError: a token is larger than its tensor can hold.
+        InputError: it is neither, or a token is larger than its tensor can hold.
     """
     (spec,) = TEXT_REQUEST if isinstance(prompt, str) else IDS_REQUEST
-    return {spec.name: _tensor(spec, prompt)}
+    if isinstance(prompt, str):
+        return {spec.name: _tensor(spec, prompt)}
+    tokens: list[Any] | None = [*prompt] if isinstance(prompt, Iterable) else None
+    odd: list[Any] = [prompt] if tokens is None else [one for one in tokens if not isinstance(one, Integral)]
+    if odd:
+        found = f"a value of type {type(odd[0]).__name__}"
+        raise InputError("a text, or a list of its tokens", found, "correct the prompt", param=spec.name)
+    return {spec.name: _tensor(spec, tokens)}
 
 
 def prompt_from_tensors(
@@ -177,7 +185,13 @@ def _structure(tensors: Tensors) -> dict[str, Any]:
 def _tensor(spec: TensorSpec, value: Any) -> Array:
     values: list[Any] = [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
     if spec.dtype == "string":
-        return np.array([[text.encode() for text in values]], dtype=object)
+        try:
+            return np.array([[text.encode() for text in values]], dtype=object)
+        except UnicodeEncodeError as error:
+            found = f"{error.object[error.start]!a} at {error.start}"
+            raise InputError(
+                f"{spec.name} of Unicode's characters", found, f"correct {spec.name}", param=spec.name
+            ) from error
     dtype = np.dtype(spec.dtype)
     if dtype.kind in "iu":
         info = np.iinfo(dtype)

@@ -104,6 +104,26 @@ def test_a_number_that_its_tensor_cannot_hold_is_refused_by_name(options, says):
 def test_the_server_reads_the_question_a_text_or_its_tokens(question):
     wanted = question if isinstance(question, str) else list(question)
     assert prompt_from_tensors(prompt_tensors(question)) == wanted
+    if not isinstance(question, str):
+        assert prompt_from_tensors(prompt_tensors(iter(question))) == wanted
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ([1.5], "type float"),
+        ([1, None], "type NoneType"),
+        (5, "type int"),
+        (None, "type NoneType"),
+        (["a"], "type str"),
+        ([[1]], "type list"),
+        (np.ones(2), "type float64"),
+        ("a\ud800", r"'\\ud800' at 1"),
+    ],
+)
+def test_what_is_no_text_and_no_tokens_is_refused(question, found):
+    with pytest.raises(InputError, match=found):
+        prompt_tensors(question)
 
 
 READ = {  # tensor → its contents, what else must be sent, and the options that all of them make
