@@ -368,6 +368,7 @@ class ModelWatch:
                 self.loading = False
             if self.reason and not self.is_wrong:
                 await self._unload()
+        self._backoff.note_success()
         self._report(f"{self.name} answers again, after {time.monotonic() - self.away_s:.1f} s")
 
 
