@@ -9,6 +9,7 @@ Source: M. Moskal et al., llguidance, https://github.com/guidance-ai/llguidance.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Collection
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
@@ -22,7 +23,7 @@ from attendant.tokenizer import TextTokenizer, Tokenizer
 from serving.engine.sampling.guide_grammar import byte_vocabulary, compile_guide, on_one_line
 from serving.engine.sampling.guide_trial import GuideTrial
 from serving.engine.sampling.guide_vocabulary import GuideVocabulary, says_exactly
-from serving.engine.sampling.token_guide import SharedGrammar, TokenGuide
+from serving.engine.sampling.token_guide import MendingTime, SharedGrammar, TokenGuide
 
 if TYPE_CHECKING:
     from llguidance import LLTokenizer
@@ -49,6 +50,7 @@ class Guides:
         self._compiled: WeakValueDictionary[Structure, TokenGuide] = WeakValueDictionary()
         self._refused: dict[Structure, InputError] = {}
         self._trial = GuideTrial()
+        self._mending_between_steps, self._mending_before = MendingTime(), MendingTime()
 
     def prepare(self, guide: Structure) -> TokenGuide:
         """What :meth:`create` copies, and its first step, which may take longest; from any thread.
@@ -58,10 +60,17 @@ class Guides:
         Raises:
             InputError: the guide is none that llguidance understands, or the model cannot be guided.
             MachineError: llguidance is not installed.
-            BusyError: requests hold too many others.
+            BusyError: requests hold too many others, or it is compiled again and again.
         """
         found = self._get(guide)
-        found.renew()
+        if found.is_spoiled:
+            if not self._mending_before.is_left:
+                raise BusyError(
+                    "a guide whose steps are simpler", "one compiled again and again", "retry later, or simplify it"
+                )
+            began_s = time.thread_time()
+            found.renew()
+            self._mending_before.spend(time.thread_time() - began_s)
         return found
 
     def create(self, guide: Structure) -> TokenGuide:
@@ -78,8 +87,9 @@ class Guides:
         return self._recent(guide)
 
     def known(self, guide: Structure) -> TokenGuide | InputError | None:
-        """What is at hand of a guide, or why it is refused; None of one that must be tried out."""
-        return self._compiled.get(guide) or self._refused.get(guide)
+        """What is at hand of a guide, or why it is refused; None of one that must be tried out, or compiled anew."""
+        found = self._compiled.get(guide)
+        return None if found is not None and found.is_spoiled else found or self._refused.get(guide)
 
     def _find(self, guide: Structure) -> TokenGuide:
         if (found := self._compiled.get(guide)) is None:
@@ -103,7 +113,9 @@ class Guides:
         self._trial.require_cheap(tried)
         if guide.kind == "grammar":  # one that names tokens by their texts was not tried out, and is refused here
             compile_guide(byte_vocabulary(), tried)
-        compiled = TokenGuide(SharedGrammar(partial(compile_guide, vocabulary, guide)), self._vocabulary_size)
+        compiled = TokenGuide(
+            SharedGrammar(partial(compile_guide, vocabulary, guide), self._mending_between_steps), self._vocabulary_size
+        )
         compiled.copy().allowed()
         return compiled
 

@@ -23,7 +23,26 @@ MOST_BETWEEN_STEPS_S = 0.02
 """Of a processor, that a guide may take to be compiled where tokens are decoded for all."""
 MOST_REPEATING_S = 0.05
 """Of a processor, for what was allowed before each token of an answer that goes on with a guide compiled anew."""
+MOST_MENDING_S, MENDING_SHARE = 1.0, 0.1
+"""Of a processor, that mending guides may take at once, and of the time that passes."""
 Step = TypeVar("Step")
+
+
+class MendingTime:
+    """What mending may take of a thread that others wait for: a second at once, and a tenth of the time that passes."""
+
+    def __init__(self) -> None:
+        self._left_s, self._seen_s = MOST_MENDING_S, time.monotonic()
+
+    @property
+    def is_left(self) -> bool:
+        now_s = time.monotonic()
+        self._left_s = min(self._left_s + MENDING_SHARE * (now_s - self._seen_s), MOST_MENDING_S)
+        self._seen_s = now_s
+        return self._left_s > 0.0
+
+    def spend(self, seconds: float) -> None:
+        self._left_s -= seconds
 
 
 class SharedGrammar:
@@ -33,8 +52,14 @@ class SharedGrammar:
     from then on, and may have said less than what is allowed; it is then compiled anew.
     """
 
-    def __init__(self, compile_anew: Callable[[], LLMatcher]) -> None:
-        self._compile = compile_anew
+    def __init__(self, compile_anew: Callable[[], LLMatcher], mending_time: MendingTime) -> None:
+        """Compile it.
+
+        Args:
+            compile_anew: compiles it.
+            mending_time: of the thread that decodes, over all grammars of a model.
+        """
+        self._compile, self.mending_time = compile_anew, mending_time
         began_s = time.thread_time()
         self.renew()
         self._is_cheap = time.thread_time() - began_s <= MOST_BETWEEN_STEPS_S
@@ -90,10 +115,14 @@ class TokenGuide:
         """The form of another answer, as far as this one has come."""
         return TokenGuide(self._grammar, self._vocabulary_size, self._tokens)
 
+    @property
+    def is_spoiled(self) -> bool:
+        """Whether a step of an answer of this guide was too complex since it was compiled."""
+        return self._grammar.is_spoiled
+
     def renew(self) -> None:
-        """Compile anew what a step of another answer has spoiled; others are not to wait for it."""
-        if self._grammar.is_spoiled:
-            self._grammar.renew()
+        """Compile it anew."""
+        self._grammar.renew()
 
     def _begin(self) -> None:
         self._origin = self._grammar.matcher
@@ -107,10 +136,13 @@ class TokenGuide:
 
     def _do(self, step: Callable[[LLMatcher], Step]) -> Step:
         result = step(self._matcher)
-        if self._has_spoiled_lexer and not self._has_said:  # it may have been another answer's step
+        may_be_others = self._has_spoiled_lexer and not self._has_said
+        if may_be_others and self._grammar.mending_time.is_left:
+            began_s = time.thread_time()
             self._grammar.mend(self._origin)
             self._begin()
             result = step(self._matcher)
+            self._grammar.mending_time.spend(time.thread_time() - began_s)
         if self._has_spoiled_lexer:
             self._grammar.is_spoiled = True
         if self._matcher.is_error():

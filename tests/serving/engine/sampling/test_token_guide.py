@@ -3,13 +3,13 @@ from functools import partial
 import numpy as np
 import pytest
 
-from attendant.errors import InputError
+from attendant.errors import BusyError, InputError
 from attendant.sampling_params import Structure
 from attendant.tokenizer import Tokenizer
 from serving.engine.sampling import token_guide
 from serving.engine.sampling.guide import Guides
 from serving.engine.sampling.guide_grammar import LIMITS, compile_guide
-from serving.engine.sampling.token_guide import SharedGrammar, TokenGuide
+from serving.engine.sampling.token_guide import MendingTime, SharedGrammar, TokenGuide
 from tests.conftest import ROOT
 from tests.text_checkpoints import byte_level_bpe
 
@@ -69,13 +69,15 @@ DEEP = Structure(kind="regex", text=r"\w*[\p{L}\p{N}]{1,80}[^\x00-\x7f]{2,20}\.(
 
 
 def test_answers_that_are_decoded_in_turn_go_on_where_one_of_them_is_too_complex(monkeypatch):
-    for name in ("MOST_BETWEEN_STEPS_S", "MOST_REPEATING_S"):
-        monkeypatch.setattr(token_guide, name, 10.0)  # whatever else the machine does
+    for name in ("MOST_BETWEEN_STEPS_S", "MOST_REPEATING_S", "MOST_MENDING_S"):
+        monkeypatch.setattr(token_guide, name, 100.0)  # whatever else the machine does
     tokenizer = Tokenizer.load(ROOT / "models" / "pretrained" / "stdlib-lm" / "tokenizer.json")
     guides, count = Guides(tokenizer, tokenizer.library.get_vocab_size(), [0]), 40
     alone = []
     for seed in range(count):
-        grammar = SharedGrammar(partial(compile_guide, guides._vocabulary, DEEP))  # not tried out as often
+        grammar = SharedGrammar(
+            partial(compile_guide, guides._vocabulary, DEEP), MendingTime()
+        )  # not tried out as often
         alone.append(walk(TokenGuide(grammar, guides._vocabulary_size), seed))
     assert any(isinstance(answer, str) for answer in alone)
     together = [step_by_step(guides.create(DEEP), seed) for seed in range(count)]
@@ -86,3 +88,45 @@ def test_answers_that_are_decoded_in_turn_go_on_where_one_of_them_is_too_complex
                 answers[seed] = ended
     for seed, answer in enumerate(alone):
         assert isinstance(answer, str) or answers[seed] == answer
+
+
+def spoil(guides):
+    """Answers until one is too complex."""
+    for seed in range(40):
+        if isinstance(walk(guides.create(CLASSES), seed), str):
+            return
+    raise AssertionError("none was")
+
+
+def test_mending_takes_a_bounded_part_of_the_time(monkeypatch):
+    now_s = [100.0]
+    monkeypatch.setattr(token_guide.time, "monotonic", lambda: now_s[0])
+    mending = MendingTime()
+    mending.spend(0.9)
+    assert mending.is_left
+    mending.spend(0.6)
+    assert not mending.is_left
+    now_s[0] += 6.0
+    assert mending.is_left
+    mending.spend(0.2)
+    assert not mending.is_left
+    now_s[0] += 1e6
+    assert mending.is_left
+    mending.spend(1.1)
+    assert not mending.is_left, "it saves up no more than a second"
+
+
+def test_a_guide_that_is_spoiled_again_and_again_is_refused_for_a_while(monkeypatch):
+    monkeypatch.setitem(LIMITS, "step_lexer_fuel", 20_000)
+    monkeypatch.setattr(token_guide, "MOST_MENDING_S", 1e-9)
+    monkeypatch.setattr(token_guide, "MENDING_SHARE", 0.0)
+    guides = new_guides()
+    held = guides.prepare(CLASSES)
+    assert guides.known(CLASSES) is held
+    spoil(guides)
+    assert guides.known(CLASSES) is None, "the thread that reads requests would compile it"
+    guides.prepare(CLASSES)
+    assert guides.known(CLASSES) is held
+    spoil(guides)
+    with pytest.raises(BusyError, match="again and again"):
+        guides.prepare(CLASSES)
