@@ -65,6 +65,7 @@ class SharedGrammar:
         self._is_cheap = time.thread_time() - began_s <= MOST_BETWEEN_STEPS_S
 
     def renew(self) -> None:
+        """Compile it anew, and take its first step, for all answers that begin from now on."""
         matcher = self._compile()
         matcher.deep_copy().compute_bitmask()  # the first may cost more than others: it is to be none of an answer's
         self.matcher, self.is_spoiled = matcher, False
