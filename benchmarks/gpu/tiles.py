@@ -3,7 +3,8 @@
 A candidate must fit the GPU's shared memory and registers, and give the answer of the tiles that fit by rule. It is
 judged by the geometric mean of its times over some sizes; one that is not 2 % faster than those is not kept. Written
 are the best of all for ``sm_XX`` and, for plugins, the best of those that need no more shared memory than any launch
-may have. Other targets' tiles stay. Afterwards: ``python -m models.kernels.figures``, ``make test-gpu``, and commit.
+may have. Other targets' tiles stay. All candidates are compiled first, by a process for each core: Triton keeps on the
+disk what they make. Afterwards: ``python -m models.kernels.figures``, ``make test-gpu``, and commit.
 
 ``--quick`` is a trial with two candidates on tiny sizes, on any machine; without a GPU kernels are interpreted
 (TRITON_INTERPRET=1).
@@ -11,7 +12,9 @@ may have. Other targets' tiles stay. Afterwards: ``python -m models.kernels.figu
 
 import argparse
 import math
+import multiprocessing
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -57,28 +60,72 @@ def main() -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     chosen = [one for one in searches(args.quick, target_of(device)) if not args.kernels or one.kernel in args.kernels]
     table = tuned.read(args.out) if args.out.is_file() else {}
+    compiled = compile_all(chosen, target_of(device), args.quick)
     with progress("shapes", len(chosen)) as advance:
-        for search in chosen:
-            timed = list(time_candidates(search, device, partial(milliseconds, device=device, timed=10)))
+        for search, shared_bytes in zip(chosen, compiled, strict=True):
+            timed = list(time_candidates(search, shared_bytes, device, partial(milliseconds, device=device, timed=10)))
             kept = keep(table, search, target_of(device), timed)
             tuned.write(table, args.out)  # what is known survives an interruption
             advance(f"{search.kernel}, {search.shape}: {kept}")
 
 
-def time_candidates(search: TilesSearch, device: torch.device, clock: Clock) -> Iterator[TimedTiles]:
-    """The candidates that fit and give the right answer, with their times; what fits by rule comes first."""
+def compile_all(chosen: list[TilesSearch], target: GpuTarget, quick: bool) -> list[dict[Tiles, int]]:
+    """The candidates of each search that fit, with the shared memory of a block; what fits by rule comes first.
+
+    Each is launched once as well, because a launch has a form of its own. Nothing is timed meanwhile.
+    """
+    tried = [
+        list(dict.fromkeys((*tiles_by_rule(one, target), *tiles_by_rule(one, narrow(target)), *one.candidates)))
+        for one in chosen
+    ]
+    if interprets():
+        return [dict.fromkeys(candidates, 0) for candidates in tried]
+    jobs = [(place, tiles) for place, candidates in enumerate(tried) for tiles in candidates]
+    words = [(chosen[place].kernel, chosen[place].shape, tiles, quick) for place, tiles in jobs]
+    found: list[dict[Tiles, int]] = [{} for _ in chosen]
+    context = multiprocessing.get_context("spawn")  # CUDA does not outlive a fork
+    with progress("compiled", len(jobs)) as advance, ProcessPoolExecutor(mp_context=context) as pool:
+        for (place, tiles), needed in zip(jobs, pool.map(compile_candidate, *zip(*words, strict=True)), strict=True):
+            if needed is not None:
+                found[place][tiles] = needed
+            advance(f"{chosen[place].kernel}, {chosen[place].shape}: {tiles}")
+    return found
+
+
+def compile_candidate(kernel: str, shape: str, tiles: Tiles, quick: bool) -> int | None:
+    """What a block takes of shared memory; None where that is more than there is, or registers spill."""
+    device = torch.device("cuda")
+    target = target_of(device)
+    search = next(one for one in searches(quick, target) if (one.kernel, one.shape) == (kernel, shape))
+    with use_only(target, search, tiles), suppress(ExportError, RuntimeError, TritonError):  # passes: RuntimeError
+        needed = compile_kernel(search.specialised(target), target.name).shared_bytes
+        for make in search.cases:
+            make(device).ours()
+        torch.cuda.synchronize()
+        return needed
+    return None
+
+
+def time_candidates(
+    search: TilesSearch, shared_bytes: dict[Tiles, int], device: torch.device, clock: Clock
+) -> Iterator[TimedTiles]:
+    """The candidates that give the right answer, with their times.
+
+    Args:
+        search: for which kernel, and on what.
+        shared_bytes: of each that fits.
+        device: a GPU, or a CPU where kernels are interpreted.
+        clock: says the milliseconds of a call.
+    """
     target = target_of(device)
     cases = [make(device) for make in search.cases]
     with use_only(target, search, None):
         wanted = [case.ours().float() for case in cases]
         times = [clock(case.ours) for case in cases]
-    for tiles in dict.fromkeys(
-        (*tiles_by_rule(search, target), *tiles_by_rule(search, narrow(target)), *search.candidates)
-    ):
+    for tiles, needed in shared_bytes.items():
         with use_only(target, search, tiles), suppress(TritonError):
-            needed = shared_bytes(search, target)
             pairs = zip((one.ours().float() for one in cases), wanted, strict=True)
-            if needed is None or not all(torch.allclose(*pair, atol=_AGREES, rtol=_AGREES) for pair in pairs):
+            if not all(torch.allclose(*pair, atol=_AGREES, rtol=_AGREES) for pair in pairs):
                 continue
             ratios = [clock(case.ours) / time for case, time in zip(cases, times, strict=True)]
             yield TimedTiles(tiles, math.prod(ratios) ** (1 / len(ratios)), needed)
@@ -108,16 +155,6 @@ def use_only(target: GpuTarget, search: TilesSearch, tiles: Tiles | None) -> Ite
     finally:
         tuned.TABLE.clear()
         tuned.TABLE.update(before)
-
-
-def shared_bytes(search: TilesSearch, target: GpuTarget) -> int | None:
-    """What a block takes of shared memory; None where that is more than there is, or registers spill."""
-    if interprets():
-        return 0
-    try:
-        return compile_kernel(search.specialised(target), target.name).shared_bytes
-    except (ExportError, RuntimeError):  # Triton's passes say RuntimeError
-        return None
 
 
 def keep(table: tuned.Table, search: TilesSearch, target: GpuTarget, timed: list[TimedTiles]) -> str:

@@ -24,6 +24,10 @@ def test_every_kernel_compiles_for_every_target_and_takes_what_is_recorded(kerne
     assert found == recorded
 
 
+TIMED_AS_FASTER = {"flash_attention, 256, 48 KiB": {"sm_90"}}
+"""Without loads ahead: larger tiles than there would be room for two of (an H200, docs/log.md)."""
+
+
 @every_compiler
 def test_every_kernel_is_recorded_for_every_target_without_spills(version):
     figures = READ["triton"][version]
@@ -37,7 +41,7 @@ def test_every_kernel_is_recorded_for_every_target_without_spills(version):
 def test_a_loop_over_keys_loads_ahead_on_every_target(kernel, version):
     row = READ["triton"][version][kernel]
     waiting = {name for name, figure in row.items() if figure["stages"] < 2 or figure["async_copies"] == 0}
-    assert not waiting
+    assert waiting == TIMED_AS_FASTER.get(kernel, set())
 
 
 @every_compiler

@@ -30,7 +30,8 @@ def packed(types, arguments):
 def launch_by_driver(specialised, grid, arguments, driver=None):
     """Compile, load, launch on PyTorch's stream, and wait."""
     device = next(argument.device for argument in arguments.values() if isinstance(argument, Tensor))
-    made = compile_kernel(specialised, target_of(device).name)
+    # Another Triton than constraints.txt's may run out of registers; what it makes must still be right.
+    made = compile_kernel(specialised, target_of(device).name, spills_allowed=True)
     driver = driver or loaded_driver()
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
     check(driver.cuModuleLoadData(ctypes.byref(module), made.ptx.encode()))
