@@ -53,6 +53,10 @@ class Lowered:
     types: dict[str, DType] = field(default_factory=dict)
 
 
+ROUNDED = 0.5
+"""What an example says ``within`` of a narrow precision: nonsense is as far from an answer as that is long."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """The one description of an artefact that later stages read.
@@ -65,7 +69,8 @@ class Manifest:
         graphs: the signature of each graph; of the form ``onnx``, the file of graph ``x`` is ``x.onnx``.
         files: file name → SHA-256, graphs and companions (``tokenizer.json``) alike.
         details: what the task needs at serving time: labels, preprocessing, token ids, lengths.
-        example: one request and its right answer; the canary of every server.
+        example: one request and its right answer; the canary of every server. Where numbers are rounded it says
+            ``within`` which share of its length an answer of values may be off.
         versions: package → version, of the tools that wrote the artefact.
         lowered: graphs rewritten for one runtime.
         weights: graph → name of a weight in its file → the checkpoint's parameters that it was computed from. A name

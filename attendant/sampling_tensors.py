@@ -5,7 +5,7 @@ What is at its default is not sent. A client writes tensors, a Triton model's bo
 """
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from numbers import Integral
 from typing import Any
 
@@ -107,8 +107,9 @@ def prompt_tensors(prompt: str | Sequence[int]) -> dict[str, Array]:
     (spec,) = TEXT_REQUEST if isinstance(prompt, str) else IDS_REQUEST
     if isinstance(prompt, str):
         return {spec.name: _tensor(spec, prompt)}
-    tokens: list[Any] | None = [*prompt] if isinstance(prompt, Iterable) else None
-    odd: list[Any] = [prompt] if tokens is None else [one for one in tokens if not isinstance(one, Integral)]
+    is_list = isinstance(prompt, Iterable) and not isinstance(prompt, bytes | bytearray | memoryview | Mapping | Set)
+    tokens: list[Any] = [*prompt] if is_list else []
+    odd = [one for one in tokens if not isinstance(one, Integral) or isinstance(one, bool)] if is_list else [prompt]
     if odd:
         found = f"a value of type {type(odd[0]).__name__}"
         raise InputError("a text, or a list of its tokens", found, "correct the prompt", param=spec.name)

@@ -3,7 +3,7 @@
 An example that travels with the model states the right answer; without one, the answer must be well formed.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -153,9 +153,8 @@ async def check_embedder(
     """One vector of the promised length."""
     vector_E = (await Embedder(client, model).embed([inputs.get("text", HARMLESS_TEXT)], "pooled"))[0]
     well_formed = vector_E.shape == model.outputs[POOLED] and _finite(vector_E)
-    return CanaryResult(
-        found=_vector_text(vector_E), right=well_formed and (answer is None or _close(vector_E, answer))
-    )
+    right = well_formed and (answer is None or _close(vector_E, np.asarray(answer), _within(model)))
+    return CanaryResult(found=_vector_text(vector_E), right=right)
 
 
 async def check_predictor(
@@ -168,7 +167,12 @@ async def check_predictor(
     }
     outputs = await Predictor(client, model).predict(rows)
     found = "; ".join(f"{name} {_vector_text(array[0].reshape(-1))}" for name, array in outputs.items())
-    right = all(_close(outputs[name][0].reshape(-1), np.ravel(values)) for name, values in (answer or {}).items())
+    within = _within(model)
+    right = all(
+        _close(outputs[name][0].reshape(-1), np.ravel(values), within)
+        for name, values in (answer or {}).items()
+        if not within or outputs[name].dtype.kind == "f"  # a number of a class may rightly be another
+    )
     return CanaryResult(found=found, right=right and all(_finite(array) for array in outputs.values()))
 
 
@@ -177,8 +181,17 @@ def _vector_text(vector_E: Array) -> str:
     return f"[{first}, …] of {len(vector_E)}"
 
 
-def _close(vector_E: Array, answer: Sequence[float] | Array) -> bool:
-    return len(answer) <= len(vector_E) and bool(np.allclose(vector_E[: len(answer)], answer, rtol=0, atol=CLOSE))
+def _within(model: ServedModel) -> float:
+    return float(model.parameters["example"].get("within", 0.0))
+
+
+def _close(vector_E: Array, answer_E: Array, within: float) -> bool:
+    if len(answer_E) > len(vector_E):
+        return False
+    off_E = vector_E[: len(answer_E)] - answer_E
+    if within and np.linalg.norm(off_E) <= within * np.linalg.norm(answer_E):
+        return True
+    return bool(np.all(np.abs(off_E) <= CLOSE))
 
 
 def _finite(array: Array) -> bool:

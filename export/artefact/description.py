@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from attendant.config import config_to_json
-from attendant.manifest import Manifest
+from attendant.manifest import ROUNDED, Manifest
 from attendant.signature import GraphSignature
 from export.artefact.fingerprint import versions
 from export.artefact.remembered_hashes import remembered_sha256
@@ -58,6 +58,8 @@ def signatures_of(graphs: Sequence[TaskGraph]) -> tuple[GraphSignature, ...]:
 
 def _example(checkpoint: Checkpoint, uint8: bool, precision: Precision) -> dict[str, Any]:
     asked = checkpoint.example
-    if checkpoint.family.task.name in precision.reworded:
-        asked = {part: value for part, value in asked.items() if part != "answer"}
+    task = checkpoint.family.task
+    if task.name in precision.reworded and "answer" in asked:
+        rounded = {**asked, "within": ROUNDED}
+        asked = rounded if task.answers == "values" else {"inputs": asked["inputs"]}
     return example_in_bytes(asked, checkpoint.details["preprocessing"]) if uint8 else asked

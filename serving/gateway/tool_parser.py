@@ -15,15 +15,17 @@ from uuid import uuid4
 
 from serving.gateway.tools import Tools
 
+_BLANKS = r"[ \t\r\n]*+"
+"""Of JSON: what guides take for blanks as well."""
 _ATOMS = (
-    *(r"\{", r"\s*+", '"', "n", "a", "m", "e", '"', r"\s*+", ":", r"\s*+", '"', r'([^"\\]*+)', '"'),
-    *(r"\s*+", ",", r"\s*+", '"', "([a-z]*+)", '"', r"\s*+", ":", r"\s*+", r"(?=\{)"),
+    *(r"\{", _BLANKS, '"', "n", "a", "m", "e", '"', _BLANKS, ":", _BLANKS, '"', r'([^"\\]*+)', '"'),
+    *(_BLANKS, ",", _BLANKS, '"', "([a-z]*+)", '"', _BLANKS, ":", _BLANKS, r"(?=\{)"),
 )
 _HEAD = re.compile("".join(_ATOMS))
 """Of a call, up to its arguments."""
 _HEAD_BEGINNING = re.compile("".join(f"(?:{atom}" for atom in _ATOMS) + ")?" * len(_ATOMS))
 _KEYS = ("arguments", "parameters")
-_BEFORE_CALLS = re.compile(r"\s*+(?:\[\s*+)?")
+_BEFORE_CALLS = re.compile(rf"{_BLANKS}(?:\[{_BLANKS})?")
 _MARK_OF_END = "</tool_call>"
 _AFTER_CALL = re.compile(r"(?:\s|;|,|\]|</tool_call>)*+")
 _JSON_TURN = re.compile(r'[{}\[\]"]')

@@ -5,6 +5,7 @@ those models; llguidance's ``StructTag`` for calls in the midst of text.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +14,9 @@ from attendant.errors import InputError
 
 _STYLE = {"x-guidance": {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}}
 """As ``json.dumps`` writes, and templates, by which models were trained."""
-_TEXT = r'TEXT: /(.|\n)*/ & ~/\s*(\[\s*)?\{\s*"name"(.|\n)*/'
-"""That does not begin as calls without a marker do."""
+_ANY = r"/(.|\n)*/"
+_AS_CALLS = r'\s*(\[\s*)?\{\s*"name"(.|\n)*'
+"""What the parser reads as calls; whoever calls no tool may not begin so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,15 +80,17 @@ class Tools:
         if self.is_forced:
             start = f"start: {calls}"
         elif form.speaks_marker:
-            again = f"(begin call{_quoted(form.end)})* TEXT" if self.are_parallel else "TEXT | begin call"
-            tail = "" if self.are_parallel else _quoted(form.end)
-            start = f"start: {again}{tail}\nbegin[lazy]: TEXT {json.dumps(form.begin)}\nTEXT: /(.|\\n)*/"
+            one = f"begin BLANKS? call{_quoted(form.end)}"
+            start = f"start: ({one})* TEXT" if self.are_parallel else f"start: TEXT | {one}"
+            start += f"\nbegin[lazy]: {_ANY} {json.dumps(form.marker)}\nBLANKS: /[ \\n]/"
+            start += f"\nTEXT: {_ANY} & ~/(.|\\n)*{re.escape(form.marker)}(.|\\n)*/"
         elif not form.marker:
-            start = f"start: {calls} | TEXT\n{_TEXT}"
+            start = f"start: {calls} | TEXT\nTEXT: {_ANY} & ~/{_AS_CALLS}/"
         elif self.marker_token is None:
             return None
         else:
-            start = f'start: <[{self.marker_token}]> " "? "[" {calls} | TEXT\n{_TEXT}'
+            start = f'start: <[{self.marker_token}]> " "? "[" {calls} | TEXT'
+            start += f"\nTEXT: {_ANY} & ~/({re.escape(form.marker)})?{_AS_CALLS}/"
         rules = [self._rule(number, name) for number, name in enumerate(self.schemas)]
         options = " | ".join(f"call_{number}" for number in range(len(rules)))
         return "\n".join([start, f"call: {options}", *rules])

@@ -66,6 +66,38 @@ class Tokens(EmptyStreams):
         yield {"text_output": text, "finish_reason": np.array([[b"length"]], object), "output_ids": ids}
 
 
+@pytest.mark.parametrize(
+    ("within", "off", "right"),
+    [({}, 5e-4, True), ({}, 0.1, False), ({"within": 0.5}, 0.1, True), ({"within": 0.5}, 0.9, False)],
+)
+def test_values_may_be_off_by_what_the_example_says(within, off, right):
+    answer = {"y": [1.0, -1.0], "label": [3]}
+    model = ServedModel(
+        name="odd",
+        decoupled=False,
+        max_batch=4,
+        inputs={"x": (2,)},
+        outputs={"y": (2,), "label": (1,)},
+        dtypes={"x": "float32"},
+        parameters={"task": "predict", "example": {"inputs": {"x": [1.0, 2.0]}, "answer": answer, **within}},
+    )
+    label = 4 if within else 3  # of rounded numbers another may be the largest
+    result = asyncio.run(check_answer(Values(np.float32([1.0 + off, -1.0 - off]), label), model))
+    assert result.right is right
+
+
+class Values:
+    """A client whose model has one answer."""
+
+    server = "here"
+
+    def __init__(self, y, label):
+        self.answer = {"y": y[None], "label": np.int64([[label]])}
+
+    async def infer(self, *args, **kwargs):
+        return self.answer
+
+
 def test_a_stream_without_a_response_is_an_error_of_the_server_that_should_say_its_health():
     with pytest.raises(ServerError, match="found an end without it"):
         asyncio.run(engine_health(EmptyStreams(), served(instances=1)))

@@ -15,7 +15,7 @@ from tritonclient.grpc import model_config_pb2 as pb
 from attendant.errors import ArtefactError, ConfigError, InputError
 from attendant.images import require_fitting_size
 from attendant.labels import label_fault
-from attendant.manifest import Manifest
+from attendant.manifest import ROUNDED, Manifest
 from attendant.no_tokenizer import TOKEN_IDS_ONLY
 from attendant.parameters import ARTEFACT, DEVICE, GRAPH_MODEL, MOST_THREADS, RUNTIME, THREADS, Device, Runtime
 from attendant.sampling_tensors import SPECS
@@ -94,8 +94,10 @@ def model_config_from_manifest(
     if not 1 <= instances <= MOST_THREADS:
         raise ConfigError(f"from 1 to {MOST_THREADS} instances", str(instances), "correct --instances")
     config.instance_group.add(count=instances, kind=pb.ModelInstanceGroup.KIND_CPU)
-    resolve(task_named(manifest.task).config)(config, manifest)
-    own = {"task": manifest.task, "example": manifest.example}
+    task = task_named(manifest.task)
+    resolve(task.config)(config, manifest)
+    rounded = {"within": ROUNDED} if runtime == "openvino-bf16" and task.answers == "values" else {}
+    own = {"task": manifest.task, "example": rounded | manifest.example if manifest.example else {}}
     taken = sorted(manifest.details.keys() & {*own, *_OURS, *(one.name for one in fields(EngineSettings))})
     if taken:
         raise ArtefactError(

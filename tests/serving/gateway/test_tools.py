@@ -104,7 +104,8 @@ def test_where_a_special_token_begins_calls_the_guide_asks_for_it_by_its_number(
     assert takes_tokens([TOOL_CALLS, *spelled(written)])
     wrong = f"[{call(MISTRAL, arguments=chr(123) + chr(125))}]"
     assert not takes_tokens([TOOL_CALLS, *spelled(wrong)])
-    assert not takes_tokens(spelled(wrong)), "written without the token it would be read as a call"
+    for spelt in (wrong, f"[TOOL_CALLS]{wrong}", f"[TOOL_CALLS] {wrong}"):
+        assert not takes_tokens(spelled(spelt)), "written without the token it would be read as a call"
     assert takes_tokens(spelled('[{"a": 1}] hello')) and takes_tokens([])
     assert Tools(schemas=SCHEMAS, format=MISTRAL).grammar() is None
 
