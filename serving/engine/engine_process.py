@@ -33,6 +33,8 @@ MOST_UNTRIED = 64
 """Guides that wait to be tried out: a usual one for 20 ms, the dearest for half a second of a processor."""
 REPORT_S = 0.25
 """How often, at the least, an engine that can says that it lives."""
+QUIET_S = 10.0
+"""Without work, after which guides are not kept."""
 Load = Callable[[], TextGenerationModel]
 Output = tuple[int, RequestOutput | AttendantError]
 """A part of the answer to the request of that number."""
@@ -157,6 +159,7 @@ class EngineLoop:
         """Decode until the other end wants no more; what is queued then is answered first."""
         threading.Thread(target=self._read, name="requests", daemon=True).start()
         threading.Thread(target=self._read_guided, name="guides", daemon=True).start()
+        worked_s = time.monotonic()
         while not (self._stopping and self._engine.is_idle):
             try:
                 worked = self._engine.step()
@@ -166,8 +169,12 @@ class EngineLoop:
                 worked = True
             self._steps += worked
             self._send()
-            if not worked:
+            if worked:
+                worked_s = time.monotonic()
+            else:
                 self._engine.wait(REPORT_S)
+                if time.monotonic() - worked_s > QUIET_S:
+                    self._model.loaded.guides.forget()
 
     def _read(self) -> None:
         try:

@@ -142,9 +142,10 @@ class Scheduler:
     def admit(self, queue: RequestQueue) -> list[Request]:
         """Give rows to the requests whose turn it is, as many as fit."""
         admitted = []
-        while (request := queue.first()) is not None and request.options.sequences <= self._free():
+        # What is free comes first, as it lets go of what has ended.
+        while (free := self._free()) and (request := queue.first()) is not None and request.options.sequences <= free:
             try:
-                self._encode(queue.front(self._free()))
+                self._encode(queue.front(free))
                 if not self._batch.cache.accepts(request.memories or {}, len(self._batch.rows)):
                     break
                 admitted.append(self._place(request))

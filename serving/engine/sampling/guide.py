@@ -8,9 +8,11 @@ Source: M. Moskal et al., llguidance, https://github.com/guidance-ai/llguidance.
 
 from __future__ import annotations
 
+import ctypes
 import re
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING
@@ -80,6 +82,13 @@ class Guides:
             As :meth:`prepare`.
         """
         return self._get(guide).copy()
+
+    def forget(self) -> None:
+        """Keep nothing compiled but what requests have: a guide's lexer grows with every answer."""
+        if self._compiled:
+            self._recent.cache_clear()
+            with suppress(AttributeError):
+                ctypes.CDLL(None).malloc_trim(0)  # glibc keeps what was freed
 
     def _get(self, guide: Structure) -> TokenGuide:
         if (error := self._refused.get(guide)) is not None:

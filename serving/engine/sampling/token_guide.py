@@ -25,6 +25,8 @@ MOST_REPEATING_S = 0.05
 """Of a processor, for what was allowed before each token of an answer that goes on with a guide compiled anew."""
 MOST_MENDING_S, MENDING_SHARE = 1.0, 0.1
 """Of a processor, that mending guides may take at once, and of the time that passes."""
+MOST_TAKING_UP_S = 0.2
+"""Of a processor, for one answer to be taken up by a guide compiled anew."""
 Step = TypeVar("Step")
 
 
@@ -128,10 +130,14 @@ class TokenGuide:
     def _begin(self) -> None:
         self._origin = self._grammar.matcher
         self._matcher = self._origin.deep_copy()
-        end_s = time.thread_time() + MOST_REPEATING_S
+        began_s = time.thread_time()
         for token in self._tokens:
+            taken_s = time.thread_time() - began_s
+            if taken_s > MOST_TAKING_UP_S:
+                found = f"one of {len(self._tokens)} tokens whose guide is too complex"
+                raise InputError("an answer that the guide lets go on", found, "loosen or simplify the guide")
             # As it came: what is allowed behind many tokens at once is more for the lexer to build than a step may.
-            if time.thread_time() < end_s:
+            if taken_s < MOST_REPEATING_S:
                 self._matcher.compute_bitmask()
             self._matcher.consume_token(token)
 
@@ -140,10 +146,12 @@ class TokenGuide:
         may_be_others = self._has_spoiled_lexer and not self._has_said
         if may_be_others and self._grammar.mending_time.is_left:
             began_s = time.thread_time()
-            self._grammar.mend(self._origin)
-            self._begin()
-            result = step(self._matcher)
-            self._grammar.mending_time.spend(time.thread_time() - began_s)
+            try:
+                self._grammar.mend(self._origin)
+                self._begin()
+                result = step(self._matcher)
+            finally:
+                self._grammar.mending_time.spend(time.thread_time() - began_s)
         if self._has_spoiled_lexer:
             self._grammar.is_spoiled = True
         if self._matcher.is_error():

@@ -10,6 +10,7 @@ import pytest
 from attendant.errors import AttendantError, InputError, MachineError
 from attendant.manifest import Manifest
 from attendant.sampling_params import SamplingParams
+from serving.engine import engine_process
 from serving.engine.engine_process import MOST_UNTRIED, Ask, Cancel, EngineLoop, Report, receive, send
 from serving.engine.settings import EngineSettings
 from serving.engine.text_generation_model import LanguageModel
@@ -146,6 +147,18 @@ def test_a_request_without_a_guide_does_not_wait_for_those_with_one(model, monke
     thread.join(PATIENCE_S)
     codes = {number: getattr(output, "code", "") for number, output in ended}
     assert ended[0][0] == 3 and codes == {1: "", 2: "cancelled", 3: ""} and not thread.is_alive()
+
+
+def test_guides_are_not_kept_where_nothing_is_to_do(ask, model, monkeypatch):
+    asked = request(1, 3, regex="[a-z]{9}")
+    ask(asked)
+    assert model.loaded.guides.known(asked.options.structure)
+    monkeypatch.setattr(engine_process, "QUIET_S", 0.0)
+    until_s = time.monotonic() + PATIENCE_S
+    while model.loaded.guides.known(asked.options.structure):
+        assert time.monotonic() < until_s
+        time.sleep(0.01)
+    ask(replace(asked, number=2))
 
 
 def test_guides_of_requests_that_are_cancelled_are_not_tried_and_of_new_ones_few_wait(model, monkeypatch):

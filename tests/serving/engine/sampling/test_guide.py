@@ -345,6 +345,15 @@ def test_a_guide_stays_compiled_as_long_as_a_request_has_it(monkeypatch):
     assert guides.known(regex("[0-9]{2}")) is None, "it would be held for ever"
 
 
+def test_what_no_request_has_can_be_forgotten():
+    guides = Model("dates-gru").guides
+    held = guides.prepare(regex("a"))
+    guides.prepare(regex("b"))
+    guides.forget()
+    assert guides.known(regex("a")) is held and guides.known(regex("b")) is None
+    assert guides.create(regex("b")).allowed().any()
+
+
 def test_a_guide_that_was_refused_is_not_tried_again(monkeypatch):
     guides = Model("dates-gru").guides
     for _ in range(2):

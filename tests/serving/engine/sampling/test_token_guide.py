@@ -130,3 +130,45 @@ def test_a_guide_that_is_spoiled_again_and_again_is_refused_for_a_while(monkeypa
     spoil(guides)
     with pytest.raises(BusyError, match="again and again"):
         guides.prepare(CLASSES)
+
+
+class CountedTime:
+    """A processor's time that grows with each look at it."""
+
+    def __init__(self, each_s):
+        self._each_s, self._now_s = each_s, 0.0
+
+    def __call__(self):
+        self._now_s += self._each_s
+        return self._now_s
+
+
+def test_an_answer_that_takes_long_to_be_taken_up_is_refused(monkeypatch):
+    def goes_on(each_s):
+        guides = new_guides()
+        guides.prepare(CLASSES)
+        begun = guides.create(CLASSES)
+        for _ in range(50):
+            begun.take(36)
+        spoil(guides)
+        monkeypatch.setattr(token_guide.time, "thread_time", CountedTime(each_s))
+        monkeypatch.setattr(token_guide, "MOST_BETWEEN_STEPS_S", 10.0)
+        return begun.allowed().any()
+
+    monkeypatch.setitem(LIMITS, "step_lexer_fuel", 20_000)
+    with monkeypatch.context() as patched:
+        monkeypatch = patched
+        assert goes_on(1e-6)
+    with pytest.raises(InputError, match="one of 50 tokens whose guide is too complex"):
+        goes_on(0.01)
+
+
+def test_a_lexer_is_compiled_anew_before_it_holds_hundreds_of_megabytes(monkeypatch):
+    renewed = []
+    monkeypatch.setattr(SharedGrammar, "mend", lambda grammar, spoiled: renewed.append(spoiled))
+    grown = Structure(kind="regex", text=r"(\w*a\w{20}b\w*|\w*c\w{19}d\w*)+")
+    tokenizer = Tokenizer.load(ROOT / "models" / "pretrained" / "stdlib-lm" / "tokenizer.json")
+    guides = Guides(tokenizer, tokenizer.library.get_vocab_size(), [0])
+    for seed in range(20):
+        walk(guides.create(grown), seed)
+    assert renewed
