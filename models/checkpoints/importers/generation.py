@@ -59,6 +59,8 @@ _OTHERS = (
     "low_memory",
     "cache_implementation",
 )
+_BEYOND = 1 << 31
+"""What token ids are stored in counts no further."""
 GENERATION_FIELDS = frozenset({*_NEUTRAL, *_SAMPLING, *_FOLLOWED, *_OTHERS})
 
 
@@ -111,6 +113,6 @@ def generation_details(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _token_ids(name: str, tokens: Any) -> list[int]:
-    if not isinstance(tokens, list) or not all(type(token) is int and token >= 0 for token in tokens):
+    if not isinstance(tokens, list) or not all(type(token) is int and 0 <= token < _BEYOND for token in tokens):
         raise ConfigError(f"{name} to be token ids", repr(tokens), "correct generation_config.json or config.json")
     return tokens

@@ -140,7 +140,13 @@ def _compare(staged: Path, opened: ImportSource, architecture: Architecture, not
     loaded = load_checkpoint(staged)
     tokenizer = load_tokenizer(staged, loaded.details["tokenizer"]) if "tokenizer" in loaded.details else None
     if tokenizer is not None:
-        example = example_for(loaded, tokenizer)
+        try:
+            example = example_for(loaded, tokenizer)
+        except IndexError as error:  # of the table of embeddings: a tokenizer adds tokens of its own as well
+            remedy = "copy the tokenizer of this very model"
+            raise ConfigError(
+                "a tokenizer whose tokens the model has", f"tokens beyond them: {error}", remedy
+            ) from error
     else:
         example = token_ids_example(loaded) if loaded.family.task.name == "generate" else image_example(loaded)
     write_config(replace(loaded, example=example), staged)

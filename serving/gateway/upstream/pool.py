@@ -142,7 +142,7 @@ class Pool:
                 with upstream.track_request(name, by_breaker), _limit_calls(wait_s):
                     return await ask(upstream, await self.current(upstream, model))
             except CircuitBreakerError:
-                continue
+                errors.append(_ejected(upstream, name))
             except (*ELSEWHERE, LateError) as error:
                 errors.append(error)
                 if isinstance(error, LateError) and not has_other:
@@ -172,7 +172,7 @@ class Pool:
                             yield delta
                     return
             except CircuitBreakerError:
-                continue
+                errors.append(_ejected(upstream, name))
             except ELSEWHERE as error:
                 if has_begun:
                     raise
@@ -275,6 +275,11 @@ def _limit_calls(seconds: float) -> Iterator[None]:
         yield
     finally:
         call_timeout_s.reset(token)
+
+
+def _ejected(upstream: Upstream, name: str) -> UnreachableError:
+    found = "it failed others a moment ago"
+    return UnreachableError(f"an answer of {name!r} at {upstream.address}", found, "retry in some seconds")
 
 
 def _worst(errors: list[AttendantError]) -> AttendantError:

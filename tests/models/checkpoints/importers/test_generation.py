@@ -12,7 +12,7 @@ def test_every_end_token_is_kept(value, tokens):
     assert end_tokens({}) == []
 
 
-@pytest.mark.parametrize("value", ["2", [2.0], [-1], True, {"a": 1}], ids=repr)
+@pytest.mark.parametrize("value", ["2", [2.0], [-1], True, {"a": 1}, 2**31, [2**70]], ids=repr)
 def test_an_end_that_is_no_token_is_refused(value):
     with pytest.raises(ConfigError, match="eos_token_id"):
         end_tokens({"eos_token_id": value})

@@ -55,6 +55,18 @@ def test_a_language_model_without_a_tokenizer_is_imported_for_token_ids_alone_an
     assert checkpoint.example["answer"] == answer and "tokenizer" not in checkpoint.details
 
 
+def test_a_tokenizer_that_adds_tokens_which_the_model_has_not_is_refused(folder, tmp_path):
+    """A post-processor states numbers of its own, whatever the vocabulary holds."""
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    start = {"SpecialToken": {"id": "<s>", "type_id": 0}}
+    parts = [{"Sequence": {"id": one, "type_id": 0}} for one in "AB"]
+    special = {"<s>": {"id": "<s>", "ids": [99_999], "tokens": ["<s>"]}}
+    added = {"single": [start, parts[0]], "pair": [start, *parts], "special_tokens": special}
+    rewrite(folder / "tokenizer.json", **tokenizer | {"post_processor": {"type": "TemplateProcessing", **added}})
+    with pytest.raises(ConfigError, match="a tokenizer whose tokens the model has"):
+        import_checkpoint(folder, tmp_path / "ours")
+
+
 def test_an_import_says_what_it_did(folder, tmp_path):
     rewrite(folder / "generation_config.json", eos_token_id=[2, 3], no_repeat_ngram_size=3, temperature=0.6)
     done = import_checkpoint(folder, tmp_path / "ours", name="my-llama", max_length=20)

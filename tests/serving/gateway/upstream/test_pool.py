@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import numpy as np
 import pytest
 
-from attendant.errors import LateError
+from attendant.errors import LateError, UnreachableError
 from attendant.sampling_params import SamplingParams
 from clients.classify import Classifier
 from clients.generate import Generator
@@ -266,3 +266,29 @@ def test_to_look_at_a_model_takes_no_turn():
         return [one.count for one in strangers]
 
     assert asyncio.run(run()) == [3, 3]
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_who_waits_to_be_told_of_a_model_that_is_ejected_meanwhile_is_told_so(is_stream):
+    async def stream(upstream, model):
+        yield await ask_once(upstream, model)
+
+    async def run():
+        async with pool_of(Counting()) as pool:
+            (upstream,) = pool.upstreams
+            told, model_of = asyncio.Event(), upstream.model
+
+            async def model(name):
+                await told.wait()
+                return await model_of(name)
+
+            upstream.model = model
+            waits = anext(pool.stream(IMAGES, stream)) if is_stream else pool.once(IMAGES, ask_once)
+            waiting = asyncio.ensure_future(waits)
+            await asyncio.sleep(0)
+            upstream.eject(IMAGES)  # another request found it dead
+            told.set()
+            with pytest.raises(UnreachableError, match="retry in some seconds"):
+                await waiting
+
+    asyncio.run(run())
