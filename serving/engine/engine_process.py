@@ -34,7 +34,7 @@ MOST_UNTRIED = 64
 REPORT_S = 0.25
 """How often, at the least, an engine that can says that it lives."""
 QUIET_S = 10.0
-"""Without work, after which guides are not kept."""
+"""Without a request that has a guide, after which none is kept for the next."""
 Load = Callable[[], TextGenerationModel]
 Output = tuple[int, RequestOutput | AttendantError]
 """A part of the answer to the request of that number."""
@@ -153,13 +153,12 @@ class EngineLoop:
         self._outputs: deque[Output] = deque()
         self._sending = threading.Lock()
         self._stopping = False
-        self._steps, self._reported_s = 0, 0.0
+        self._steps, self._reported_s, self._guided_s = 0, 0.0, 0.0
 
     def run(self) -> None:
         """Decode until the other end wants no more; what is queued then is answered first."""
         threading.Thread(target=self._read, name="requests", daemon=True).start()
         threading.Thread(target=self._read_guided, name="guides", daemon=True).start()
-        worked_s = time.monotonic()
         while not (self._stopping and self._engine.is_idle):
             try:
                 worked = self._engine.step()
@@ -169,11 +168,9 @@ class EngineLoop:
                 worked = True
             self._steps += worked
             self._send()
-            if worked:
-                worked_s = time.monotonic()
-            else:
+            if not worked:
                 self._engine.wait(REPORT_S)
-                if time.monotonic() - worked_s > QUIET_S:
+                if time.monotonic() - self._guided_s > QUIET_S:
                     self._model.loaded.guides.forget()
 
     def _read(self) -> None:
@@ -192,6 +189,8 @@ class EngineLoop:
 
     def _take(self, ask: Ask) -> None:
         guide = ask.options.structure
+        if guide is not None:
+            self._guided_s = time.monotonic()
         if guide is None or (_known_guide := self._model.loaded.guides.known(guide)):  # held, so that it stays known
             self._accept(ask)
             return

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from llguidance import LLTokenizer
 
 MOST_GRAMMARS = 16  # that are kept compiled
-MOST_GUIDES = 64  # that requests may hold at once, each of up to 64 MiB
+MOST_TOKENS = 8000  # of answers of all that are kept: of a costly guide each adds some 50 kB to what it takes
+MOST_GUIDES = 64  # that requests may hold at once
 MOST_REFUSED = 64  # that are remembered
 _NUMBERED_TOKEN = re.compile(r"<\[\d+\]>")
 
@@ -65,14 +66,15 @@ class Guides:
             BusyError: requests hold too many others, or it is compiled again and again.
         """
         found = self._get(guide)
-        if found.is_spoiled:
-            if not self._mending_before.is_left:
-                raise BusyError(
-                    "a guide whose steps are simpler", "one compiled again and again", "retry later, or simplify it"
-                )
+        if (found.is_spoiled or found.is_grown) and self._mending_before.is_left:
+            self._shed()
             began_s = time.thread_time()
             found.renew()
             self._mending_before.spend(time.thread_time() - began_s)
+        if found.is_spoiled:
+            raise BusyError(
+                "a guide whose steps are simpler", "one compiled again and again", "retry later, or simplify it"
+            )
         return found
 
     def create(self, guide: Structure) -> TokenGuide:
@@ -90,6 +92,10 @@ class Guides:
             with suppress(AttributeError):
                 ctypes.CDLL(None).malloc_trim(0)  # glibc keeps what was freed
 
+    def _shed(self) -> None:
+        if sum(one.tokens for one in list(self._compiled.values())) > MOST_TOKENS:
+            self._recent.cache_clear()
+
     def _get(self, guide: Structure) -> TokenGuide:
         if (error := self._refused.get(guide)) is not None:
             raise error.with_traceback(None)
@@ -98,10 +104,12 @@ class Guides:
     def known(self, guide: Structure) -> TokenGuide | InputError | None:
         """What is at hand of a guide, or why it is refused; None of one that must be tried out, or compiled anew."""
         found = self._compiled.get(guide)
-        return None if found is not None and found.is_spoiled else found or self._refused.get(guide)
+        is_worn = found is not None and (found.is_spoiled or found.is_grown)
+        return None if is_worn else found or self._refused.get(guide)
 
     def _find(self, guide: Structure) -> TokenGuide:
         if (found := self._compiled.get(guide)) is None:
+            self._shed()
             try:
                 found = self._compile(guide)
             except InputError as error:

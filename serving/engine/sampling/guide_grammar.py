@@ -18,14 +18,12 @@ if TYPE_CHECKING:
 LIMITS: dict[str, Any] = {
     "initial_lexer_fuel": 200_000,
     "step_lexer_fuel": 40_000,
-    "max_lexer_states": 30_000,
     "max_items_in_row": 500,
     "step_max_items": 20_000,
 }
 """What a step may cost, as every request waits for it: with llguidance's own limits it took up to 1.6 s.
 
-Of the lexer a step of `\\w+@\\w+` takes up to 30,000, which is a millisecond. Its states, to which
-all answers of a guide add, take some 60 MB at most: several hundred with llguidance's own limit.
+Of the lexer a step of `\\w+@\\w+` takes up to 30,000, which is a millisecond.
 """
 _ANY_OBJECT = '{"type": "object"}'
 _COMPACT: Any = {"whitespace_flexible": False}

@@ -23,6 +23,8 @@ MOST_BETWEEN_STEPS_S = 0.02
 """Of a processor, that a guide may take to be compiled where tokens are decoded for all."""
 MOST_REPEATING_S = 0.05
 """Of a processor, for what was allowed before each token of an answer that goes on with a guide compiled anew."""
+MOST_TOKENS = 1000
+"""Of answers of one lexer, to which each may add: newcomers get another then, of which nothing is built yet."""
 MOST_MENDING_S, MENDING_SHARE = 1.0, 0.1
 """Of a processor, that mending guides may take at once, and of the time that passes."""
 MOST_TAKING_UP_S = 0.2
@@ -70,7 +72,7 @@ class SharedGrammar:
         """Compile it anew, and take its first step, for all answers that begin from now on."""
         matcher = self._compile()
         matcher.deep_copy().compute_bitmask()  # the first may cost more than others: it is to be none of an answer's
-        self.matcher, self.is_spoiled = matcher, False
+        self.matcher, self.is_spoiled, self.tokens = matcher, False, 0
 
     def mend(self, spoiled: LLMatcher) -> None:
         """Compile anew what is spoiled, if others hardly wait for it."""
@@ -112,6 +114,7 @@ class TokenGuide:
         """
         self._do(lambda matcher: matcher.consume_token(token))
         self._has_said = False
+        self._grammar.tokens += 1
         self._tokens.append(token)
 
     def copy(self) -> TokenGuide:
@@ -122,6 +125,16 @@ class TokenGuide:
     def is_spoiled(self) -> bool:
         """Whether a step of an answer of this guide was too complex since it was compiled."""
         return self._grammar.is_spoiled
+
+    @property
+    def tokens(self) -> int:
+        """Of its answers since it was compiled: so much may its lexer have grown."""
+        return self._grammar.tokens
+
+    @property
+    def is_grown(self) -> bool:
+        """Whether that is so much that newcomers had better have another."""
+        return self.tokens > MOST_TOKENS
 
     def renew(self) -> None:
         """Compile it anew."""

@@ -163,12 +163,19 @@ def test_an_answer_that_takes_long_to_be_taken_up_is_refused(monkeypatch):
         goes_on(0.01)
 
 
-def test_a_lexer_is_compiled_anew_before_it_holds_hundreds_of_megabytes(monkeypatch):
-    renewed = []
-    monkeypatch.setattr(SharedGrammar, "mend", lambda grammar, spoiled: renewed.append(spoiled))
-    grown = Structure(kind="regex", text=r"(\w*a\w{20}b\w*|\w*c\w{19}d\w*)+")
-    tokenizer = Tokenizer.load(ROOT / "models" / "pretrained" / "stdlib-lm" / "tokenizer.json")
-    guides = Guides(tokenizer, tokenizer.library.get_vocab_size(), [0])
-    for seed in range(20):
-        walk(guides.create(grown), seed)
-    assert renewed
+def test_newcomers_get_another_lexer_where_one_has_grown(monkeypatch):
+    monkeypatch.setattr(token_guide, "MOST_TOKENS", 100)
+    guides, steps = new_guides(), dict[int, int]()
+    running = guides.create(CLASSES)
+    for seed in range(12):
+        guides.prepare(CLASSES)
+        ruled = guides.create(CLASSES)
+        steps[id(ruled._origin)] = steps.get(id(ruled._origin), 0) + len(walk(ruled, seed))
+        running.take(36)
+    assert len(steps) > 2 and max(steps.values()) <= 100 + 60
+    held = guides.prepare(CLASSES)
+    while not held.is_grown:
+        walk(guides.create(CLASSES), 0)
+    assert guides.known(CLASSES) is None, "the thread that reads requests would compile it"
+    monkeypatch.setattr(token_guide.MendingTime, "is_left", False)
+    assert guides.prepare(CLASSES) is held, "to be large is no reason to refuse"
