@@ -17,7 +17,7 @@ import onnx_ir as ir
 from onnx_ir.tape import Tape
 
 from export.graph.rewrite import Rewrite, RewriteResult
-from export.passes.match.products import add_initializer
+from export.passes.match.products import add_initializer, replace_value
 from export.passes.match.score_factors import bias_of, sees_all
 
 _EXCHANGED = [0, 1, 3, 2]
@@ -43,8 +43,7 @@ class AttendByProducts(Rewrite):
             exchanged = tape.op("Transpose", [keys], {"perm": _EXCHANGED})
             scores = tape.op("MatMul", [tape.op("Mul", [queries, factor]), exchanged])
             attended = tape.op("MatMul", [tape.op("Softmax", [tape.op("Add", [scores, bias])], {"axis": -1}), values])
-            attended.shape, attended.type = node.outputs[0].shape, node.outputs[0].type
-            node.outputs[0].replace_all_uses_with(attended, replace_graph_outputs=True)
+            replace_value(node.outputs[0], attended)
             graph.remove(node, safe=True)
             result.fired += 1
 
