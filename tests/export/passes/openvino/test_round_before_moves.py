@@ -67,3 +67,10 @@ def test_a_rounding_that_is_an_output_keeps_its_name(rounded):
     names = [value.name for value in rounded.graph.outputs]
     assert RoundBeforeMoves()(rounded).fired == before
     assert [value.name for value in rounded.graph.outputs] == names
+
+
+def test_numbers_that_are_an_output_where_they_were_moved_stay(rounded):
+    fired = RoundBeforeMoves()(rounded.clone()).fired
+    node = next(node for node in rounded.graph if node.op_type == "QuantizeLinear" and moved_norm(node))
+    rounded.graph.outputs.append(moved_norm(node)[0].outputs[0])
+    assert RoundBeforeMoves()(rounded).fired == fired - 1
