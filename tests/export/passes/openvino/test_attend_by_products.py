@@ -60,3 +60,12 @@ def test_attention_that_is_an_output_keeps_its_name():
     exported = traced(attention := Attention(torch.linspace(-1, 1, PLACES**2).reshape(PLACES, PLACES)), PLACES, 8)
     assert AttendByProducts()(exported.model).fired == 1
     assert_computes(exported, attention)
+
+
+def test_a_bias_with_a_row_that_sees_nothing_stays():
+    unseen = torch.ones(PLACES, PLACES, dtype=torch.bool).triu()  # all but what is before a place
+    exported = traced(attention := Attention(torch.zeros(PLACES, PLACES).masked_fill(unseen, -torch.inf)), PLACES, 8)
+    (node,) = (node for node in exported.model.graph if node.op_type == "Attention")
+    refused = [f"{node.outputs[0].name}: its bias has a row that sees nothing"]
+    assert AttendByProducts()(exported.model).refused == refused
+    assert_computes(exported, attention)
