@@ -20,6 +20,7 @@ from export.mixed_precision.integers import to_integers
 from export.mixed_precision.outcome import Outcome
 from export.mixed_precision.request import Request
 from export.mixed_precision.source import graphs_of, opset_of, read_newer, read_source
+from export.passes.openvino.turn_weights import TurnWeights
 from export.passes.tensorrt.passes import PASSES, TENSORRT
 from export.targets.check import ConstraintCheck, validate
 from export.targets.constraints.graph import Graph, type_word
@@ -103,9 +104,7 @@ def _require_opset(model: ir.Model, oldest: int, path: Path) -> None:
 
 
 def _run_passes(model: ir.Model, target: RuntimeTarget) -> dict[str, int]:
-    if target.form != TENSORRT:
-        return {}
-    results = [rewrite(model) for rewrite in PASSES]
+    results = [rewrite(model) for rewrite in (PASSES if target.form == TENSORRT else (TurnWeights(),))]
     return {one.name: one.fired for one in results if one.fired}  # type: ignore[attr-defined]
 
 

@@ -21,6 +21,7 @@ from attendant.tensor_names import PREFILL
 from export.graph.exported_graph import ExportedGraph, Origins, require_signature, require_standard
 from export.graph.rewrite import Rewrite, Rewrites
 from export.passes.lowering import LOWERINGS, lower_graph
+from export.passes.openvino.turn_weights import TurnWeights
 from export.passes.ort.pack_products import BETWEEN, PackProducts
 from export.passes.quantise.block_quantisers import half_quadratic
 from export.passes.quantise.keep_integers import KeepIntegers, Kept
@@ -61,10 +62,6 @@ class PassInputs:
     signature: GraphSignature
     samples: Path | None
     kept: Kept
-
-
-def _narrow(dtype: ir.DataType) -> Callable[[PassInputs], Sequence[Rewrite]]:
-    return lambda inputs: (_lower_precision(dtype, inputs.signature),)
 
 
 def _lower_precision(dtype: ir.DataType, signature: GraphSignature) -> LowerPrecision:
@@ -108,8 +105,8 @@ def _kept_passes(inputs: PassInputs) -> Sequence[Rewrite]:
 _LAST_IN_8_BITS = (PackProducts(), QuantiseDynamic(last_only=True), QuantiseTables())
 PASSES: dict[str, Callable[[PassInputs], Sequence[Rewrite]]] = {
     "fp32": lambda _: (),
-    "fp16": _narrow(_HALF),
-    "bf16": _narrow(ir.DataType.BFLOAT16),
+    "fp16": lambda inputs: (_lower_precision(_HALF, inputs.signature),),
+    "bf16": lambda inputs: (_lower_precision(ir.DataType.BFLOAT16, inputs.signature), TurnWeights()),
     "fp8": _float8_passes,
     "int8": lambda inputs: _kept_passes(inputs) or (PackProducts(), QuantiseDynamic(), QuantiseTables()),
     "int8-static": _static_passes,

@@ -25,9 +25,9 @@ def moved_by(value: ir.Value | None) -> ir.Node | None:
 
 
 def before_moves(value: ir.Value) -> tuple[ir.Value, list[ir.Node]]:
-    """What a value is before it is moved, and the moves in order; nothing else reads what stands between them."""
+    """What a value is before it is moved, and the moves in order; nothing else reads or returns what stands between."""
     moves: list[ir.Node] = []
-    while (node := moved_by(value)) is not None and len(tuple(value.uses())) == 1:
+    while (node := moved_by(value)) is not None and len(value.uses()) + value.is_graph_output() == 1:
         assert node.inputs[0] is not None
         moves.insert(0, node)
         value = node.inputs[0]

@@ -6,6 +6,7 @@ Gemm(x, W, b)       W [in, out], or [out, in] with transB; then b is added to wh
 """
 
 from dataclasses import dataclass
+from itertools import chain, count
 
 import numpy as np
 import numpy.typing as npt
@@ -92,14 +93,27 @@ def replace_value(old: ir.Value, new: ir.Value) -> None:
 
 
 def add_initializer(graph: ir.Graph, name: str, tensor: ir.TensorProtocol | Array) -> ir.Value:
-    """An initializer of that name, made where there is none."""
-    if name not in graph.initializers:
-        const = ir.tensor(tensor, name=name)
-        value = ir.Value(
-            name=name, shape=ir.Shape(const.shape.numpy()), type=ir.TensorType(const.dtype), const_value=const
-        )
-        graph.initializers.add(value)
-    return graph.initializers[name]
+    """An initializer of those numbers, made where there is none.
+
+    Where others have its name, it gets a number in it: a matrix that is multiplied as it is, and turned elsewhere, has
+    levels and scales for its columns and for its rows.
+    """
+    const, (stem, dot, part) = ir.tensor(tensor, name=name), name.rpartition(".")
+    names = chain([name], (f"{stem}{dot}{number}.{part}" for number in count(2)))
+    free = next(one for one in names if one not in graph.initializers or _holds(graph.initializers[one], const))
+    if free not in graph.initializers:
+        shape, dtype = ir.Shape(const.shape.numpy()), ir.TensorType(const.dtype)
+        graph.initializers.add(ir.Value(name=free, shape=shape, type=dtype, const_value=const))
+    return graph.initializers[free]
+
+
+def _holds(value: ir.Value, const: ir.TensorProtocol) -> bool:
+    held = value.const_value
+    return (
+        held is not None
+        and (held.dtype, held.shape) == (const.dtype, const.shape)
+        and held.tobytes() == const.tobytes()
+    )
 
 
 def _weights_of(node: ir.Node) -> str:

@@ -104,8 +104,9 @@ def only_user(value: ir.Value, operator: str) -> ir.Node:
         RefusalError: there are others, or it is another operator.
     """
     users = list(value.consumers())
-    if len(users) != 1 or users[0].op_type != operator:
-        raise RefusalError(f"{value.name} goes to {[user.op_type for user in users]}, not to one {operator}")
+    readers = [user.op_type for user in users] + ["an output"] * value.is_graph_output()
+    if readers != [operator]:
+        raise RefusalError(f"{value.name} goes to {readers}, not to one {operator}")
     return users[0]
 
 

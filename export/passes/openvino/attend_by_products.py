@@ -4,7 +4,7 @@
     after     Softmax(Q · scale @ Kᵀ + bias) @ V
 
 Where there is a bias, OpenVINO 2026.4 takes Attention apart with a guard for rows that see nothing, and does not put it
-together again.
+together again. A bias that has such rows needs the guard: the softmax of −∞ alone is no number.
 
 Legend: B batch, H heads, P positions, D head size.
 Source: ONNX operator specification, Attention; Vaswani et al. 2017, section 3.2.1.
@@ -17,7 +17,7 @@ import onnx_ir as ir
 from onnx_ir.tape import Tape
 
 from export.graph.rewrite import Rewrite, RewriteResult
-from export.passes.match.products import add_initializer
+from export.passes.match.products import add_initializer, replace_value
 from export.passes.match.score_factors import bias_of, sees_all
 
 _EXCHANGED = [0, 1, 3, 2]
@@ -43,8 +43,7 @@ class AttendByProducts(Rewrite):
             exchanged = tape.op("Transpose", [keys], {"perm": _EXCHANGED})
             scores = tape.op("MatMul", [tape.op("Mul", [queries, factor]), exchanged])
             attended = tape.op("MatMul", [tape.op("Softmax", [tape.op("Add", [scores, bias])], {"axis": -1}), values])
-            attended.shape, attended.type = node.outputs[0].shape, node.outputs[0].type
-            node.outputs[0].replace_all_uses_with(attended, replace_graph_outputs=True)
+            replace_value(node.outputs[0], attended)
             graph.remove(node, safe=True)
             result.fired += 1
 
@@ -57,4 +56,6 @@ def _beyond(node: ir.Node) -> str | None:
         return "it is not of float32"
     if node.attributes.get_int("is_causal", 0) or node.attributes.get_float("softcap", 0):
         return "it is causal, or caps its scores"
-    return None
+    bias = bias_of(node)
+    assert bias is not None and bias.const_value is not None
+    return "its bias has a row that sees nothing" if np.isneginf(bias.const_value.numpy()).all(-1).any() else None

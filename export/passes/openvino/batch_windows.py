@@ -1,6 +1,6 @@
 """Attend within windows that all have one bias as in so many sequences: OpenVINO then moves heads within its attention.
 
-    before    [B, N, P, H D] → Reshape, Transpose → [B, N H, P, D] → Attention(bias [N H, P, P]) → and back
+    before    [B, N, P, H, D] → Transpose, Reshape → [B, N H, P, D] → Attention(bias [N H, P, P]) → and back
     after     Reshape [B N, P, H, D] → Transpose [B N, H, P, D] → Attention(bias [1, H, P, P]) → and back
 
 Windows of a shifted map have biases that differ. They stay as they are: a bias for each sequence of a batch costs more
@@ -16,7 +16,7 @@ import onnx_ir as ir
 from onnx_ir.tape import Tape
 
 from export.graph.rewrite import Rewrite, RewriteResult
-from export.passes.match.products import add_initializer
+from export.passes.match.products import add_initializer, replace_value
 from export.passes.match.score_factors import bias_of, sees_all
 
 _HEADS_FIRST, _HEADS_OF_WINDOWS_FIRST = [0, 2, 1, 3], (0, 1, 3, 2, 4)
@@ -32,20 +32,20 @@ class BatchWindows(Rewrite):
         tape = Tape(graph)
         for node in [node for node in graph if sees_all(node) and bias_of(node)]:
             sources = [_of_windows(value) for value in node.inputs[:3]]
-            joined = _joined(node.outputs[0])
-            if None in sources or joined is None or len({sizes for _, sizes in filter(None, sources)}) != 1:
+            if None in sources or len({sizes for _, sizes in filter(None, sources)}) != 1:
                 continue
             windows, places, heads, size = next(sizes for _, sizes in filter(None, sources))
+            moved = _moved_back(node.outputs[0], [windows, heads, places, size])
             bias = _shared_bias(bias_of(node), windows, heads)
-            if bias is None:
+            if moved is None or bias is None:
                 continue
             apart = add_initializer(
                 graph, f"apart.{places}x{heads}x{size}", np.array([-1, places, heads, size], np.int64)
             )
             whole = add_initializer(
                 graph,
-                f"whole.{windows}x{places}x{heads * size}",
-                np.array([-1, windows, places, heads * size], np.int64),
+                f"whole.{windows}x{places}x{heads}x{size}",
+                np.array([-1, windows, places, heads, size], np.int64),
             )
             inputs = [
                 _typed(
@@ -58,9 +58,7 @@ class BatchWindows(Rewrite):
             inputs.append(add_initializer(graph, f"{node.outputs[0].name}.bias", bias))
             attended = tape.op("Attention", inputs, dict(node.attributes))
             _typed(attended, node.outputs[0], [None, heads, places, size])
-            made = tape.op("Reshape", [tape.op("Transpose", [attended], {"perm": _HEADS_FIRST}), whole])
-            _typed(made, joined, [joined.shape[0] if joined.shape else None, windows, places, heads * size])
-            joined.replace_all_uses_with(made, replace_graph_outputs=True)
+            replace_value(moved, tape.op("Reshape", [tape.op("Transpose", [attended], {"perm": _HEADS_FIRST}), whole]))
             result.fired += 1
 
 
@@ -79,20 +77,21 @@ def _of_windows(value: ir.Value | None) -> tuple[ir.Value, _Sizes] | None:
     return (source, sizes) if list(value.shape[1:]) == [windows * heads, places, size] else None
 
 
-def _joined(attended: ir.Value) -> ir.Value | None:
+def _moved_back(attended: ir.Value, sizes: list[int]) -> ir.Value | None:
+    """What is attended to as [B, N, P, H, D], where it is moved there by way of [B, N, H, P, D]."""
     apart = _read_by(attended, "Reshape")
     moved = None if apart is None else _read_by(apart.outputs[0], "Transpose")
-    whole = None if moved is None else _read_by(moved.outputs[0], "Reshape")
-    if moved is None or whole is None or tuple(moved.attributes.get_ints("perm", ())) != _HEADS_OF_WINDOWS_FIRST:
+    if moved is None or tuple(moved.attributes.get_ints("perm", ())) != _HEADS_OF_WINDOWS_FIRST:
         return None
-    return whole.outputs[0]
+    shape = apart.outputs[0].shape  # type: ignore[union-attr]
+    return moved.outputs[0] if shape is not None and list(shape[1:]) == sizes else None
 
 
 def _shared_bias(bias: ir.Value | None, windows: int, heads: int) -> npt.NDArray[np.float32] | None:
     if bias is None or bias.const_value is None:
         return None
     values = bias.const_value.numpy()
-    if values.shape[-3:-2] != (windows * heads,):
+    if values.shape[-3:-2] != (windows * heads,) or len(values.reshape(-1, *values.shape[-3:])) != 1:
         return None
     of_windows = values.reshape(windows, heads, *values.shape[-2:])
     return np.ascontiguousarray(of_windows[:1]) if (of_windows == of_windows[:1]).all() else None
@@ -109,6 +108,6 @@ def _read_by(value: ir.Value, operator: str) -> ir.Node | None:
     return readers[0] if alone and readers[0].op_type == operator else None
 
 
-def _typed(value: ir.Value, like: ir.Value, sizes: list[int | ir.SymbolicDim | None]) -> ir.Value:
+def _typed(value: ir.Value, like: ir.Value, sizes: list[int | None]) -> ir.Value:
     value.shape, value.type = ir.Shape(sizes), like.type
     return value

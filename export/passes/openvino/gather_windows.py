@@ -16,7 +16,7 @@ from onnx_ir.tape import Tape
 from export.graph.rewrite import Rewrite, RewriteResult
 from export.passes.match.attention_reach import RefusalError
 from export.passes.match.moves import reshape
-from export.passes.match.products import add_initializer
+from export.passes.match.products import add_initializer, replace_value
 from export.passes.match.window_maps import Cut, cut_of, joined_after
 
 
@@ -84,6 +84,4 @@ def _replace(tape: Tape, graph: ir.Graph, old: ir.Value, source: ir.Value, place
         shape, dtype = made.shape, made.type
         made = tape.op("Gather", [made, index], {"axis": 1})
         made.shape, made.type = shape, dtype
-    made = reshape(tape, graph, made, sizes)
-    made.shape = old.shape
-    old.replace_all_uses_with(made, replace_graph_outputs=True)
+    replace_value(old, reshape(tape, graph, made, sizes))

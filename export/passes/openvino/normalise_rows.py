@@ -14,6 +14,7 @@ from onnx_ir.tape import Tape
 
 from export.graph.rewrite import Rewrite, RewriteResult
 from export.passes.match.moves import reshape
+from export.passes.match.products import replace_value
 
 
 class NormaliseRows(Rewrite):
@@ -32,8 +33,7 @@ class NormaliseRows(Rewrite):
             flat = reshape(tape, graph, x, [math.prod(sizes[:2]), sizes[2]])
             normalised = tape.op("LayerNormalization", [flat, *node.inputs[1:]], dict(node.attributes))
             normalised.shape, normalised.type = flat.shape, flat.type
-            whole = reshape(tape, graph, normalised, sizes)
-            node.outputs[0].replace_all_uses_with(whole, replace_graph_outputs=True)
+            replace_value(node.outputs[0], reshape(tape, graph, normalised, sizes))
             graph.remove(node, safe=True)
             result.fired += 1
 

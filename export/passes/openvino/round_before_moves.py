@@ -14,6 +14,7 @@ from onnx_ir.tape import Tape
 
 from export.graph.rewrite import Rewrite, RewriteResult
 from export.passes.match.moves import before_moves
+from export.passes.match.products import replace_value
 
 
 class RoundBeforeMoves(Rewrite):
@@ -34,7 +35,7 @@ class RoundBeforeMoves(Rewrite):
             for move in moves:
                 made = tape.op(move.op_type, [made, *move.inputs[1:]], dict(move.attributes))
                 _describe(made, move.outputs[0].shape, node.outputs[0].dtype)
-            node.outputs[0].replace_all_uses_with(made, replace_graph_outputs=True)
+            replace_value(node.outputs[0], made)
             for old in (node, *reversed(moves)):
                 graph.remove(old, safe=True)
             result.fired += 1

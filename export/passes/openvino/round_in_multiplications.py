@@ -39,7 +39,7 @@ class RoundInMultiplications(Rewrite):
             scaled = tape.op("Mul", [value, add_initializer(graph, f"{node.outputs[0].name}.factors", factors_C)])
             scaled.shape, scaled.type = value.shape, value.type
             node.replace_input_with(0, scaled)
-            node.replace_input_with(1, add_initializer(graph, "unit", np.array(1, np.float32)))
+            node.replace_input_with(1, add_initializer(graph, "int8.unit", np.array(1, np.float32)))
             result.fired += 1
 
 

@@ -18,6 +18,7 @@ import onnx_ir as ir
 from onnx_ir.tape import Tape
 
 from export.graph.rewrite import Rewrite, RewriteResult
+from export.passes.match.products import replace_value
 
 BETWEEN = "|"
 _NO_ATTENTION = 9
@@ -101,8 +102,7 @@ def _pack(graph: ir.Graph, group: list[_Product]) -> None:
     sizes = tape.op("Constant", [], {"value_ints": [one.columns for one in group]})
     parts = tape.op_multi_out("Split", [packed, sizes], {"axis": -1}, num_outputs=len(group))
     for product, part in zip(group, parts, strict=True):
-        part.shape, part.type = product.result.shape, product.result.type
-        product.result.replace_all_uses_with(part, replace_graph_outputs=True)
+        replace_value(product.result, part)
 
 
 def _join_weights(graph: ir.Graph, values: list[ir.Value], axis: int) -> ir.Value:

@@ -108,13 +108,10 @@ def _quantise_rows(tape: Tape, graph: ir.Graph, activation: ir.Value) -> Row:
 
 
 def _quantise_weight(tape: Tape, graph: ir.Graph, product: Product) -> tuple[ir.Value, ir.Value]:
-    table, names = product.weight, [f"{product.weight.name}.{part}" for part in ("int8", "scale")]
+    table, (levels, scales) = product.weight, quantise_columns(product.matrix())
     lookups = [node for node in table.consumers() if is_lookup(node)] if product.transposed else []
-    if names[0] not in graph.initializers:
-        levels, scales = quantise_columns(product.matrix())
-        add_initializer(graph, names[0], np.ascontiguousarray(levels.T) if lookups else levels)
-        add_initializer(graph, names[1], scales)
-    weight, scale = (graph.initializers[name] for name in names)
+    weight = add_initializer(graph, f"{table.name}.int8", np.ascontiguousarray(levels.T) if lookups else levels)
+    scale = add_initializer(graph, f"{table.name}.scale", scales)
     for lookup in lookups:
         replace_value(lookup.outputs[0], look_up(tape, weight, scale, lookup.inputs[1]))
     return tape.op("Transpose", [weight], {"perm": [1, 0]}) if lookups else weight, scale

@@ -106,11 +106,9 @@ class QuantiseWeightsOnly(Rewrite):
         if blocks is not None and blocks.levels.dtype != np.int8:
             block = blocks.block_size
         name, bits = product.weight.name, 4 if block else 8
-        if f"{name}.scale" not in graph.initializers:  # one weight of two products is stored once
-            if blocks is None:
-                blocks = positive(product.matrix(), block or product.sizes[0], bits, self.dtype)
-            add_initializer(graph, f"{name}.int{bits}", blocks.levels)
-            add_initializer(graph, f"{name}.scale", blocks.scale if block else blocks.scale[0])
-        parts = [graph.initializers[f"{name}.{part}"] for part in (f"int{bits}", "scale")]
+        if blocks is None:
+            blocks = positive(product.matrix(), block or product.sizes[0], bits, self.dtype)
+        levels = add_initializer(graph, f"{name}.int{bits}", blocks.levels)
+        scale = add_initializer(graph, f"{name}.scale", blocks.scale if block else blocks.scale[0])
         attributes = {"axis": 0, "block_size": block} if block else {"axis": 1}
-        return tape.op("DequantizeLinear", parts, attributes)
+        return tape.op("DequantizeLinear", [levels, scale], attributes)

@@ -15,6 +15,7 @@ from export.graph.plugin_ops import ADDITIVE, plugin_outputs
 from export.graph.rewrite import Rewrite, RewriteResult
 from export.passes.match.attention_reach import RefusalError
 from export.passes.match.head_layout import producer
+from export.passes.match.products import replace_value
 from models.kernel_configs.limits import MOST_POSITIONS
 
 
@@ -71,8 +72,7 @@ def _fuse(tape: Tape, tanh: ir.Node, longest: int) -> None:
     inputs = (query, _present(keys), flat, _present(mixed.inputs[1]), mask)
     made = plugin_outputs(tape, ADDITIVE, inputs, {"longest": longest}, str(softmax.name))
     for new, old in zip(made, (context.outputs[0], weights), strict=True):
-        new.shape, new.type = old.shape, old.type
-        old.replace_all_uses_with(new, replace_graph_outputs=True)
+        replace_value(old, new)
 
 
 def _input_of(value: ir.Value | None, operator: str) -> ir.Value:

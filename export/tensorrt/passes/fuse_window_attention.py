@@ -20,7 +20,7 @@ from export.graph.plugin_ops import COSINE_WINDOW, WINDOW, plugin_outputs
 from export.graph.rewrite import Rewrite, RewriteResult
 from export.passes.match.attention_reach import RefusalError
 from export.passes.match.head_layout import producer
-from export.passes.match.products import add_initializer
+from export.passes.match.products import add_initializer, replace_value
 from export.passes.match.window_maps import Cut, Floats, cut_of, joined_after, only_user, table_of
 
 _HEADS_INSIDE = [0, 1, 3, 2, 4]
@@ -79,7 +79,7 @@ def _fuse(tape: Tape, graph: ir.Graph, node: ir.Node) -> None:
     made.type, made.shape = windows.type, linears[0].result.shape
     windows.replace_all_uses_with(made)
     _on_map(projected, cut)
-    after.replace_all_uses_with(projected[-1].outputs[0], replace_graph_outputs=True)
+    replace_value(after, projected[-1].outputs[0])
 
 
 def _unflatten(value: ir.Value | None) -> ir.Value:

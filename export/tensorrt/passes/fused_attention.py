@@ -10,6 +10,7 @@ from onnx_ir.tape import Tape
 
 from export.graph.rewrite import Rewrite, RewriteResult
 from export.passes.match.attention_reach import Reach, Reaches, RefusalError
+from export.passes.match.products import replace_value
 
 
 class FuseAttention(Rewrite):
@@ -43,6 +44,5 @@ class FuseAttention(Rewrite):
             except RefusalError as why:
                 result.refused.append(f"{old.name}: {why}")
                 continue
-            new.shape, new.type = old.shape, old.type
-            old.replace_all_uses_with(new, replace_graph_outputs=True)
+            replace_value(old, new)
             result.fired += 1

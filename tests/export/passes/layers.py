@@ -18,6 +18,20 @@ def layer(width, out, seed=0):
     return ir.Model(graph, ir_version=11)
 
 
+def both_ways(rows, columns, turned_first, seed=0):
+    """One random matrix [rows, columns] multiplied as it is and turned, with a Relu between, in either order."""
+    matrix = np.random.default_rng(seed).standard_normal((rows, columns)).astype(np.float32)
+    weight, width, between = constant("weight", matrix), *((columns, rows) if turned_first else (rows, columns))
+    turn = ir.node("Transpose", [weight], {"perm": [1, 0]})
+    first, second = (turn.outputs[0], weight) if turned_first else (weight, turn.outputs[0])
+    inner = ir.node("MatMul", [activation("x", width), first], outputs=[activation("inner", between)])
+    shown = ir.node("Relu", inner.outputs, outputs=[activation("shown", between)])
+    outer = ir.node("MatMul", [shown.outputs[0], second], outputs=[activation("y", width)])
+    nodes = [turn, inner, shown, outer]
+    graph = ir.Graph(inner.inputs[:1], outer.outputs, nodes=nodes, initializers=[weight], opset_imports={"": 24})
+    return ir.Model(graph, ir_version=11)
+
+
 def constant(name, array):
     """An initializer."""
     tensor = ir.tensor(array, name=name)

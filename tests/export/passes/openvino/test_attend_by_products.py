@@ -3,9 +3,15 @@
 import numpy as np
 import onnx_ir as ir
 import pytest
+import torch
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
 
 from export.passes.openvino.attend_by_products import AttendByProducts
 from tests.export.passes.images import logits, operators
+from tests.export.passes.modules import assert_computes, traced
+
+PLACES, HEADS = 6, 2
 
 
 @pytest.fixture
@@ -36,3 +42,30 @@ def test_attention_without_a_bias_or_with_a_causal_one_stays(swin, tiny_classifi
     outcome = AttendByProducts()(swin)
     assert outcome.refused == [f"{first.outputs[0].name}: it is causal, or caps its scores"]
     assert operators(swin).count("Attention") == 1
+
+
+class Attention(nn.Module):
+    """Attention under a constant bias, the same for all heads."""
+
+    def __init__(self, bias):
+        super().__init__()
+        self.register_buffer("bias", bias)
+
+    def forward(self, x):
+        heads = x.unflatten(-1, (HEADS, -1)).transpose(1, 2)
+        return scaled_dot_product_attention(heads, heads, heads, attn_mask=self.bias)
+
+
+def test_attention_that_is_an_output_keeps_its_name():
+    exported = traced(attention := Attention(torch.linspace(-1, 1, PLACES**2).reshape(PLACES, PLACES)), PLACES, 8)
+    assert AttendByProducts()(exported.model).fired == 1
+    assert_computes(exported, attention)
+
+
+def test_a_bias_with_a_row_that_sees_nothing_stays():
+    unseen = torch.ones(PLACES, PLACES, dtype=torch.bool).triu()  # all but what is before a place
+    exported = traced(attention := Attention(torch.zeros(PLACES, PLACES).masked_fill(unseen, -torch.inf)), PLACES, 8)
+    (node,) = (node for node in exported.model.graph if node.op_type == "Attention")
+    refused = [f"{node.outputs[0].name}: its bias has a row that sees nothing"]
+    assert AttendByProducts()(exported.model).refused == refused
+    assert_computes(exported, attention)

@@ -2,9 +2,11 @@
 
 import onnx_ir as ir
 import pytest
+from torch import nn
 
 from export.passes.openvino.gather_windows import GatherWindows
 from tests.export.passes.images import logits, operators
+from tests.export.passes.modules import assert_computes, traced
 
 
 @pytest.fixture
@@ -40,3 +42,17 @@ def test_windows_that_are_cut_in_another_order_stay(swin):
     before, windows = logits(swin), operators(swin).count("Attention")
     assert 0 < GatherWindows()(swin).fired < 2 * windows
     assert (logits(swin) == before).all()  # numbers are moved, and none is computed
+
+
+class Windows(nn.Module):
+    """A map of 8 by 12 in windows of 4 by 4, and their exponentials as a map again."""
+
+    def forward(self, x):
+        windows = x.exp().reshape(-1, 2, 4, 3, 4, 5).transpose(2, 3).reshape(-1, 6, 16, 5)
+        return windows, windows.exp().reshape(-1, 2, 3, 4, 4, 5).transpose(2, 3).reshape(-1, 8, 12, 5)
+
+
+def test_windows_and_maps_that_are_outputs_keep_their_names():
+    exported = traced(windows := Windows(), 8, 12, 5)
+    assert GatherWindows()(exported.model).fired == 2
+    assert_computes(exported, windows)

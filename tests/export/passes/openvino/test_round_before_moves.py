@@ -22,6 +22,12 @@ def rounded(explained_swin):
     return model
 
 
+def moved_norm(node):
+    """The moves between a norm and what rounds it; none where they are of something else."""
+    value, moves = before_moves(node.inputs[0])
+    return moves if (value.producer() or node).op_type == "LayerNormalization" else []
+
+
 def test_norms_are_rounded_where_they_are_computed_and_answers_keep_their_bits(rounded):
     before = logits(rounded)
     assert RoundBeforeMoves()(rounded).fired > 0
@@ -51,4 +57,20 @@ def test_numbers_that_others_read_where_they_were_moved_stay(rounded):
     read = Tape(rounded.graph).op("ReduceMax", [moved], {"keepdims": 0})
     read.name, read.shape, read.type = "largest", ir.Shape(()), ir.TensorType(ir.DataType.FLOAT)
     rounded.graph.outputs.append(read)
+    assert RoundBeforeMoves()(rounded).fired == fired - 1
+
+
+def test_a_rounding_that_is_an_output_keeps_its_name(rounded):
+    before = RoundBeforeMoves()(rounded.clone()).fired
+    made = next(node.outputs[0] for node in rounded.graph if node.op_type == "QuantizeLinear" and moved_norm(node))
+    rounded.graph.outputs.append(made)
+    names = [value.name for value in rounded.graph.outputs]
+    assert RoundBeforeMoves()(rounded).fired == before
+    assert [value.name for value in rounded.graph.outputs] == names
+
+
+def test_numbers_that_are_an_output_where_they_were_moved_stay(rounded):
+    fired = RoundBeforeMoves()(rounded.clone()).fired
+    node = next(node for node in rounded.graph if node.op_type == "QuantizeLinear" and moved_norm(node))
+    rounded.graph.outputs.append(moved_norm(node)[0].outputs[0])
     assert RoundBeforeMoves()(rounded).fired == fired - 1

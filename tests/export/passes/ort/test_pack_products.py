@@ -5,6 +5,7 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 import torch
+from torch import nn
 
 from attendant.manifest import Manifest
 from export.graph.sample_inputs import sample_inputs
@@ -14,6 +15,7 @@ from export.passes.ort.lower_cached_attention import LowerCachedAttention
 from export.passes.ort.pack_products import PackProducts
 from export.passes.ort.rotate_in_attention import RotateInAttention
 from models.checkpoints.resolve import checkpoint_named
+from tests.export.passes.modules import assert_computes, traced
 from tests.models.agreement import assert_rounded
 
 QUERY, KEY, VALUE = (f"model.blocks.0.attention.{part}.weight.transposed" for part in ("query", "key", "value"))
@@ -116,3 +118,20 @@ def test_a_product_whose_weight_is_of_another_kind_stays_alone(decoder, windowed
     assert "|".join([QUERY, KEY]) in decoder.graph.initializers
     assert VALUE in decoder.graph.initializers
     assert_same_logits(decoder, windowed_language_model, tmp_path / "packed.onnx")
+
+
+class TwoHeads(nn.Module):
+    """What a class is, and where: both outputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.kind, self.place = nn.Linear(32, 10), nn.Linear(32, 4)
+
+    def forward(self, x):
+        return self.kind(x), self.place(x)
+
+
+def test_products_that_are_outputs_keep_their_names():
+    exported = traced(heads := TwoHeads(), 5, 32)
+    assert PackProducts()(exported.model).fired == 1
+    assert_computes(exported, heads)

@@ -4,7 +4,7 @@ import pytest
 
 from export.passes.quantise.quantise_dynamic import QuantiseDynamic
 from export.passes.quantise.quantise_tables import QuantiseTables
-from tests.export.passes.layers import constant, session
+from tests.export.passes.layers import activation, constant, session
 
 WORDS, WIDTH = 50, 32
 
@@ -72,3 +72,17 @@ def test_of_a_translator_only_the_encoders_table_is_left_to_it(tiny_translator):
             if value.dtype == ir.DataType.FLOAT and "embedding" in name and len(value.shape) > 1
         ]
     assert fired == {"encoder": 1, "decoder": 0}, "the decoder's is its head's weight"
+
+
+def test_a_table_that_is_multiplied_as_it_is_too_has_a_scale_a_row_for_its_lookups_alone(table):
+    model, (ids, x) = lookup(table), (np.arange(WORDS)[None], np.eye(WORDS, dtype=np.float32)[None])
+    mixed = ir.node(
+        "MatMul", [activation("x", WORDS), model.graph.initializers["table"]], outputs=[activation("mixed", WIDTH)]
+    )
+    model.graph.append(mixed)
+    model.graph.inputs.append(mixed.inputs[0])
+    model.graph.outputs.append(mixed.outputs[0])
+    assert [QuantiseDynamic()(model).fired, QuantiseTables()(model).fired] == [1, 1]
+    for found, axis in zip(session(model).run(None, {"ids": ids, "x": x}), (1, 0), strict=True):
+        step = np.abs(table).max(axis, keepdims=True) / 127
+        assert (np.abs(found[0] - table) <= step / 2 * 1.0001 + 1e-6).all()

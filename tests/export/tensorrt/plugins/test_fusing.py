@@ -4,8 +4,11 @@ import numpy as np
 import onnx_ir as ir
 import onnxruntime
 import pytest
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
 
 from attendant.manifest import Manifest
+from export.graph.exported_graph import require_signature
 from export.passes.tensorrt.passes import PASSES
 from export.targets.check import validate
 from export.targets.constraints.graph import Graph
@@ -15,6 +18,7 @@ from export.tensorrt.passes.fuse_decode_append import FuseDecodeAppend
 from export.tensorrt.passes.fuse_decode_attention import FuseDecodeAttention
 from export.tensorrt.passes.fuse_flash_attention import FuseFlashAttention
 from export.tensorrt.passes.fuse_window_attention import FuseWindowAttention
+from tests.export.passes.modules import traced
 from tests.export.tensorrt.plugins.evaluator import evaluated
 
 pytestmark = pytest.mark.slow
@@ -281,3 +285,17 @@ def test_a_bias_and_a_window_of_positions_are_refused_with_their_reasons(exporte
 def test_more_rows_than_the_kernel_holds_are_refused(exported, tmp_path):
     outcome = fused(exported("llama-tiny") / "decoder.onnx", tmp_path / "g.onnx", FuseDecodeAttention, queries=9)
     assert outcome.fired == 0 and all("18 rows share a key head" in why for why in outcome.refused)
+
+
+class Attention(nn.Module):
+    """Two heads, and nothing behind them."""
+
+    def forward(self, x):
+        heads = x.unflatten(-1, (2, -1)).transpose(1, 2)
+        return scaled_dot_product_attention(heads, heads, heads)
+
+
+def test_attention_that_is_an_output_keeps_its_name():
+    exported = traced(Attention(), 6, 64)
+    assert FuseFlashAttention()(exported.model).fired == 1
+    require_signature(exported.model, exported.signature)
