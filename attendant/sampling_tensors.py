@@ -109,7 +109,7 @@ def prompt_tensors(prompt: str | Sequence[int]) -> dict[str, Array]:
         return {spec.name: _tensor(spec, prompt)}
     is_list = isinstance(prompt, Iterable) and not isinstance(prompt, bytes | bytearray | memoryview | Mapping | Set)
     tokens: list[Any] = [*prompt] if is_list else []
-    odd = [one for one in tokens if not isinstance(one, Integral) or isinstance(one, bool)] if is_list else [prompt]
+    odd = [one for one in tokens if type(one) is bool or not isinstance(one, Integral)] if is_list else [prompt]
     if odd:
         found = f"a value of type {type(odd[0]).__name__}"
         raise InputError("a text, or a list of its tokens", found, "correct the prompt", param=spec.name)

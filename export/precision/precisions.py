@@ -38,8 +38,8 @@ class Precision:
         memory: element type of what graphs remember or hand to each other: caches, states, cross-attention memories.
         calibrated: whether its passes read what graphs compute from real inputs.
         tasks: what it is for; every task if none is named.
-        reworded: tasks whose example may rightly be answered otherwise: of a text the canary compares nothing, of values
-            it looks for nonsense.
+        reworded: tasks whose example may rightly be answered otherwise: of a text the canary compares nothing, of
+            values it looks for nonsense.
         prefill: the precisions in which prompts may be read over the same caches, faster.
     """
 
