@@ -9,6 +9,8 @@ MAX_PREFILL_TOKENS = 256
 RUNTIME = "runtime"
 Runtime = Literal["auto", "onnxruntime", "openvino", "openvino-bf16"]
 RUNTIMES: tuple[Runtime, ...] = get_args(Runtime)
+ROUNDING: frozenset[Runtime] = frozenset({"openvino-bf16"})
+"""Those that compute in fewer bits than a graph says."""
 DEVICE = "device"
 Device = Literal["auto", "cpu", "cuda", "cuda-no-gluon"]
 DEVICES: tuple[Device, ...] = get_args(Device)

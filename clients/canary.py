@@ -182,7 +182,7 @@ def _vector_text(vector_E: Array) -> str:
 
 
 def _within(model: ServedModel) -> float:
-    return float(model.parameters["example"].get("within", 0.0))
+    return float((model.parameters.get("example") or {}).get("within", 0.0))
 
 
 def _close(vector_E: Array, answer_E: Array, within: float) -> bool:

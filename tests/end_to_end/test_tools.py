@@ -81,8 +81,10 @@ def test_a_streams_fragments_are_the_whole_answers_call(openai, kind, seed):
 
 def test_where_text_may_come_a_model_may_say_the_added_token_that_begins_a_call(openai, exported):
     token = Tokenizer.from_file(str(artefact_of(exported, "qwen") / "tokenizer.json")).token_to_id(ADDED[0])
-    asked = ask("qwen", 1, logit_bias={str(token): 100}, max_tokens=2)
-    assert openai.chat.completions.create(**asked).choices[0].message.content == 2 * ADDED[0]
+    asked = ask("qwen", 1, logit_bias={str(token): 100}, parallel_tool_calls=False)
+    assert openai.chat.completions.create(**asked | {"max_tokens": 1}).choices[0].message.content == ADDED[0]
+    (call,) = openai.chat.completions.create(**asked).choices[0].message.tool_calls
+    assert call.function.name == "lamp" and type(json.loads(call.function.arguments)["on"]) is bool
 
 
 def test_where_text_may_come_a_call_that_a_special_token_begins_is_held_to_its_schema(openai, exported):

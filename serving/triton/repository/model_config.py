@@ -17,7 +17,17 @@ from attendant.images import require_fitting_size
 from attendant.labels import label_fault
 from attendant.manifest import ROUNDED, Manifest
 from attendant.no_tokenizer import TOKEN_IDS_ONLY
-from attendant.parameters import ARTEFACT, DEVICE, GRAPH_MODEL, MOST_THREADS, RUNTIME, THREADS, Device, Runtime
+from attendant.parameters import (
+    ARTEFACT,
+    DEVICE,
+    GRAPH_MODEL,
+    MOST_THREADS,
+    ROUNDING,
+    RUNTIME,
+    THREADS,
+    Device,
+    Runtime,
+)
 from attendant.sampling_tensors import SPECS
 from attendant.signature import GraphSignature, TensorSpec
 from attendant.tasks import resolve, task_named
@@ -96,7 +106,7 @@ def model_config_from_manifest(
     config.instance_group.add(count=instances, kind=pb.ModelInstanceGroup.KIND_CPU)
     task = task_named(manifest.task)
     resolve(task.config)(config, manifest)
-    rounded = {"within": ROUNDED} if runtime == "openvino-bf16" and task.answers == "values" else {}
+    rounded = {"within": ROUNDED} if runtime in ROUNDING and task.answers == "values" else {}
     own = {"task": manifest.task, "example": rounded | manifest.example if manifest.example else {}}
     taken = sorted(manifest.details.keys() & {*own, *_OURS, *(one.name for one in fields(EngineSettings))})
     if taken:
