@@ -33,6 +33,7 @@ from export.passes.openvino.round_score_factors import RoundScoreFactors
 from export.passes.openvino.scale_in_products import ScaleInProducts
 from export.passes.ort.attend_in_cache import AttendInCache
 from export.passes.ort.feed_attention_packed import FeedAttentionPacked
+from export.passes.ort.finish_products import FinishProducts
 from export.passes.ort.guard_integer_division import GuardIntegerDivision
 from export.passes.ort.keep_caches_in_integers import KeepCachesInIntegers
 from export.passes.ort.lower_cached_attention import LowerCachedAttention
@@ -47,7 +48,7 @@ _ATTENTION = (KeepCachesInIntegers(), LowerCachedAttention(), RotateInAttention(
 _PRODUCTS = (LowerSignedActivations(), DivideWhileRounding(), ScaleInProducts(), GuardIntegerDivision())
 LOWERINGS: dict[str, tuple[Rewrite, ...]] = {
     "ort-cpu": (*_ATTENTION, *_PRODUCTS),
-    FORM: (*_ATTENTION, AttendInCache(), MultiplyInBlocks(), *_PRODUCTS),
+    FORM: (*_ATTENTION, AttendInCache(), MultiplyInBlocks(), FinishProducts(), *_PRODUCTS),
     "openvino-cpu": (
         RoundScoreFactors(),
         GatherWindows(),

@@ -1,6 +1,8 @@
 /* One operator of ONNX Runtime: float activations times weights in 4 or 8 bits, summed in integers.
 
-       attendant.BlockedMatMul(x, W, s[, z]) {block, transposed}   y = Σ_b r_b · s_b · (W_b − z_b)ᵀ q_b
+       attendant.BlockedMatMul(x, W, s[, z, d, y']) {block, transposed, activation, gated}
+
+       p = Σ_b r_b · s_b · (W_b − z_b)ᵀ q_b + d,   y = f(p) + y',   or gated, of p = [g u],   y = f(g) · u + y'
 
    The activations of each row are rounded to 8 bits block by block, q_b = round(x_b / r_b) with r_b = max |x_b| / 127, so
    that a row's result depends on that row alone, to the last bit: whichever rows stand beside it, and however many.
@@ -10,10 +12,11 @@
        for each four (8 bits) or eight (4 bits) of a block's numbers: 2 × [L columns × 4 bytes]
 
    One VPDPBUSD adds four products to each of L columns; two vectors of columns and some rows are summed in registers. Of
-   4 bits, the low halves of bytes hold the first four numbers, the high halves the next four.
+   4 bits, the low halves of bytes hold the first four numbers, the high halves the next four. Gated, the first vector is of
+   columns of g, and the second of those of u that they scale: what follows a product is done before it leaves registers.
 
    Legend: x [..., in] float, W [in, out] or, transposed, [out, in], of 4 or 8 bits; s, z [⌈in / block⌉, out], or [out] of
-   one block; y [..., out].
+   one block; d [out]; y, y' [..., out], or half as wide, gated; f(p) = p · σ(p), or GELU by tanh.
    Source: Intel, "Intel 64 and IA-32 Architectures Software Developer's Manual", VPDPBUSD. */
 
 #define OPERATOR "BlockedMatMul"
@@ -34,20 +37,24 @@
 /* ---- the weights -------------------------------------------------------------------------------------------------- */
 
 typedef struct {
-    int64_t in, out, block, blocks, tiles;
+    int64_t in, out, block, blocks, tiles, wide; /* wide: of an answer */
+    int64_t activation, gated;
     int bits;
     int32_t zero;    /* of all columns, where they have none of their own */
     Chunk *chunk;     /* that holds the weights */
     uint8_t *weights; /* [tiles, in / (8 or 4), 2, LANES, 4] */
     float *scales;   /* [tiles, blocks, COLUMNS] */
     int32_t *zeros;  /* likewise, or none */
+    float *bias;     /* [tiles, COLUMNS], or none */
 } Kernel;
+enum { NONE, GELU, SILU };
 
 static void destroy(void *kernel) {
     Kernel *k = kernel;
     if (k->weights) let_go(k->chunk);
     free(k->scales);
     free(k->zeros);
+    free(k->bias);
     free(k);
 }
 
@@ -61,15 +68,23 @@ static int level(const Tensor *tensor, int64_t place) { /* a number of the weigh
     }
 }
 
+/* Which column stands at a place of a tile; none behind the last. */
+static int64_t column_of(const Kernel *k, int64_t tile, int64_t place) {
+    int64_t column = k->gated ? tile * LANES + place % LANES : tile * COLUMNS + place;
+    if (column >= k->wide) return -1;
+    return k->gated ? column + place / LANES * k->wide : column;
+}
+
 static void pack(Kernel *k, const Tensor *weight, int transposed) {
     const int64_t step = k->bits == 4 ? 8 : 4;
     for (int64_t tile = 0; tile < k->tiles; ++tile)
         for (int64_t i = 0; i < k->in; ++i) {
             uint8_t *to = k->weights + (tile * (k->in / step) + i / step) * STEP + i % 4;
             int shift = k->bits == 4 && i % 8 >= 4 ? 4 : 0;
-            for (int64_t column = 0; column < COLUMNS && tile * COLUMNS + column < k->out; ++column) {
-                int64_t n = tile * COLUMNS + column;
-                to[column * 4] |= (uint8_t)(level(weight, transposed ? n * k->in + i : i * k->out + n) << shift);
+            for (int64_t place = 0; place < COLUMNS; ++place) {
+                int64_t n = column_of(k, tile, place);
+                if (n < 0) continue;
+                to[place * 4] |= (uint8_t)(level(weight, transposed ? n * k->in + i : i * k->out + n) << shift);
             }
         }
 }
@@ -83,11 +98,19 @@ static int is_of_blocks(const Tensor *tensor, const Kernel *k) {
                               : tensor->count == 1 && k->blocks == 1 && tensor->sizes[0] == k->out;
 }
 
+/* Graphs of before there was such an attribute have none. */
+static int64_t attribute_or_zero(const Info *info, const char *name) {
+    int64_t value = 0;
+    Status *failed = ATTRIBUTE_INT(info, name, &value);
+    if (failed) RELEASE_STATUS(failed);
+    return failed ? 0 : value;
+}
+
 static Status *fill(Kernel *k, const Info *info) {
-    const Value *values[3];
-    Tensor weight, scale, zero;
+    const Value *values[4];
+    Tensor weight, scale, zero, bias;
     int64_t transposed = 0;
-    for (int input = 1; input <= 3; ++input) {
+    for (int input = 1; input <= 4; ++input) {
         int constant = 0;
         values[input - 1] = NULL;
         Status *failed = CONSTANT_INPUT(info, input, &constant, &values[input - 1]);
@@ -95,10 +118,13 @@ static Status *fill(Kernel *k, const Info *info) {
             if (failed) return failed;
             REQUIRE(constant && values[input - 1], "a constant weight with constant scales");
         } else if (failed || !constant) { /* there are only so many */
-            values[2] = NULL;
+            values[input - 1] = NULL;
             if (failed) RELEASE_STATUS(failed);
         }
     }
+    k->activation = attribute_or_zero(info, "activation");
+    k->gated = attribute_or_zero(info, "gated");
+    REQUIRE(k->activation >= NONE && k->activation <= SILU, "an activation that it knows");
     TRY(ATTRIBUTE_INT(info, "block", &k->block));
     TRY(ATTRIBUTE_INT(info, "transposed", &transposed));
     TRY(read_tensor(values[0], &weight));
@@ -107,11 +133,13 @@ static Status *fill(Kernel *k, const Info *info) {
     REQUIRE(weight.type == INT4 || weight.type == UINT4 || weight.type == INT8 || weight.type == UINT8, "4 or 8 bits");
     k->in = weight.sizes[transposed ? 1 : 0];
     k->out = weight.sizes[transposed ? 0 : 1];
+    REQUIRE(!k->gated || k->out % 2 == 0, "as many columns that gate as are gated");
+    k->wide = k->gated ? k->out / 2 : k->out;
     k->bits = weight.type == INT4 || weight.type == UINT4 ? 4 : 8;
     REQUIRE(k->block > 0 && k->block % 16 == 0 && k->block <= MOST_BLOCK, "blocks of 16 to 65,536, by sixteens");
     REQUIRE(k->in % 16 == 0, "a width by sixteens");
     k->blocks = (k->in + k->block - 1) / k->block;
-    k->tiles = (k->out + COLUMNS - 1) / COLUMNS;
+    k->tiles = k->gated ? (k->wide + LANES - 1) / LANES : (k->out + COLUMNS - 1) / COLUMNS;
     REQUIRE(scale.type == FLOAT && is_of_blocks(&scale, k), "a float32 scale a block and column");
     k->weights = hold((size_t)(k->tiles * COLUMNS * k->in * k->bits / 8), &k->chunk);
     k->scales = tiled(k, sizeof(float));
@@ -125,11 +153,22 @@ static Status *fill(Kernel *k, const Info *info) {
         k->zeros = tiled(k, sizeof(int32_t));
         REQUIRE(k->zeros, "memory for the zero points");
     }
-    for (int64_t b = 0; b < k->blocks; ++b)
-        for (int64_t n = 0; n < k->out; ++n) {
-            int64_t to = (n / COLUMNS * k->blocks + b) * COLUMNS + n % COLUMNS, from = b * k->out + n;
-            k->scales[to] = ((const float *)scale.data)[from];
-            if (k->zeros) k->zeros[to] = level(&zero, from);
+    if (values[3]) {
+        TRY(read_tensor(values[3], &bias));
+        REQUIRE(bias.type == FLOAT && bias.count == 1 && bias.sizes[0] == k->out, "a float32 bias a column");
+        k->bias = calloc((size_t)(k->tiles * COLUMNS) + 1, sizeof(float));
+        REQUIRE(k->bias, "memory for the bias");
+    }
+    for (int64_t tile = 0; tile < k->tiles; ++tile)
+        for (int64_t place = 0; place < COLUMNS; ++place) {
+            int64_t n = column_of(k, tile, place);
+            if (n < 0) continue;
+            if (k->bias) k->bias[tile * COLUMNS + place] = ((const float *)bias.data)[n];
+            for (int64_t b = 0; b < k->blocks; ++b) {
+                int64_t to = (tile * k->blocks + b) * COLUMNS + place, from = b * k->out + n;
+                k->scales[to] = ((const float *)scale.data)[from];
+                if (k->zeros) k->zeros[to] = level(&zero, from);
+            }
         }
     return NULL;
 }
@@ -144,8 +183,9 @@ static inline int64_t length_of(const Kernel *k, int64_t block) { /* the last ma
 typedef struct {
     const Kernel *kernel;
     int64_t rows;
-    const float *x; /* [rows, in] */
-    float *y;       /* [rows, out] */
+    const float *x;     /* [rows, in] */
+    const float *added; /* [rows, wide], or none */
+    float *y;           /* [rows, wide] */
     int8_t *q;      /* [rows, in] */
     float *r;       /* [rows, blocks] */
     int32_t *sums;  /* [rows, blocks], of q */
@@ -183,6 +223,40 @@ static inline int32_t four(const int8_t *q) {
     int32_t numbers;
     memcpy(&numbers, q, 4);
     return numbers;
+}
+
+/* p · σ(p), or GELU by tanh, which is p · σ(√(8/π) (p + 0.044715 p³)): e^x of what is not above zero, so that none is infinite. */
+INLINE Floats activated(Floats p, int64_t activation) {
+    Floats u = p;
+    if (activation == GELU) {
+        Floats inner = plus_product(all_floats(1.0f), times(p, p), all_floats(0.044715f));
+        u = times(times(p, all_floats(1.5957691216f)), inner);
+    }
+    Floats e = exponential(subtract(all_floats(0), magnitude(u)));
+    Floats numerator = either(below_zero(u), e, all_floats(1.0f));
+    return times(p, divide(numerator, add_floats(e, all_floats(1.0f))));
+}
+
+/* What follows a product: bias, activation, gate, what is added. */
+INLINE void finish(const Work *w, int64_t tile, int64_t row, const int rows, Floats p[][2]) {
+    const Kernel *k = w->kernel;
+    const int vectors = k->gated ? 1 : 2;
+    for (int m = 0; m < rows; ++m) {
+        if (k->bias)
+            for (int c = 0; c < 2; ++c) p[m][c] = add_floats(p[m][c], load_floats(k->bias + tile * COLUMNS + c * LANES));
+        if (k->activation)
+            for (int c = 0; c < vectors; ++c) p[m][c] = activated(p[m][c], k->activation);
+        if (k->gated) p[m][0] = times(p[m][0], p[m][1]);
+    }
+    for (int c = 0; c < vectors; ++c) {
+        const int64_t column = (tile * vectors + c) * LANES, left = k->wide - column;
+        if (left <= 0) return;
+        for (int m = 0; m < rows; ++m) {
+            const int64_t place = (row + m) * k->wide + column;
+            if (w->added) p[m][c] = add_floats(p[m][c], load_some(w->added + place, first(left)));
+            store_some(w->y + place, first(left), p[m][c]);
+        }
+    }
 }
 
 /* `rows` and `bits` are constants wherever this is inlined, so that all sums stay in registers. */
@@ -233,11 +307,7 @@ INLINE void multiply(const Work *w, int64_t tile, int64_t row, const int rows, c
                 y[m][c] = plus_product(y[m][c], from_integers(sum[m][c]), times(load_floats(scales + c * LANES), r));
         }
     }
-    for (int c = 0; c < 2; ++c) {
-        int64_t column = tile * COLUMNS + c * LANES, left = k->out - column;
-        if (left <= 0) return;
-        for (int m = 0; m < rows; ++m) store_some(w->y + (row + m) * k->out + column, first(left), y[m][c]);
-    }
+    finish(w, tile, row, rows, y);
 }
 
 #define CASE(count, bits)                                                                                              \
@@ -268,15 +338,22 @@ static void multiply_chunk(void *work, size_t chunk) {
 
 static Status *compute(void *kernel, Context *context) {
     const Kernel *k = kernel;
-    const Value *input;
+    const Value *input, *other = NULL;
     Value *output;
-    Tensor x;
+    Tensor x, added;
     TRY(GET_INPUT(context, 0, &input));
     TRY(read_tensor(input, &x));
     REQUIRE(x.count > 0 && x.sizes[x.count - 1] == k->in, "an activation as wide as the weight");
     Work w = {.kernel = k, .rows = 1, .x = x.data};
     for (size_t i = 0; i + 1 < x.count; ++i) w.rows *= x.sizes[i];
-    x.sizes[x.count - 1] = k->out;
+    x.sizes[x.count - 1] = k->wide;
+    TRY(GET_INPUT(context, 5, &other));
+    if (other) {
+        TRY(read_tensor(other, &added));
+        REQUIRE(added.count == x.count && !memcmp(added.sizes, x.sizes, x.count * sizeof(int64_t)),
+                "a sum with numbers of the answer's sizes");
+        w.added = added.data;
+    }
     TRY(GET_OUTPUT(context, 0, x.sizes, x.count, &output));
     if (!w.rows) return NULL;
     TRY(TENSOR_DATA(output, (void **)&w.y));
@@ -308,11 +385,11 @@ static Status *create_checked(const Operator *operator, const void *api, const I
 
 ANSWER(name, const char *, OPERATOR)
 ANSWER(provider, const char *, NULL)
-ANSWER(input_type, int, index == 0 || index == 2 ? FLOAT : 0, size_t index) /* 0: any */
-ANSWER(input_count, size_t, 4)
+ANSWER(input_type, int, index == 1 || index == 3 ? 0 : FLOAT, size_t index) /* 0: any */
+ANSWER(input_count, size_t, 6)
 ANSWER(output_type, int, ((void)index, FLOAT), size_t index)
 ANSWER(output_count, size_t, 1)
-ANSWER(input_is_optional, int, index == 3, size_t index)
+ANSWER(input_is_optional, int, index >= 3, size_t index)
 ANSWER(first_kind, int, ((void)index, 0), size_t index)
 
 const Operator blocked_matmul = {

@@ -48,18 +48,6 @@ typedef struct {
 
 /* ---- sums ---------------------------------------------------------------------------------------------------------- */
 
-/* e^x of numbers that are not above zero, by its Taylor series: what is left out is less than 10⁻⁸ of it. */
-INLINE Floats exponential(Floats x) {
-    x = larger(all_floats(-104.0f), x); /* what is smaller is 0; what is no number stays none */
-    Floats n = nearest(times(x, all_floats(1.44269504f)));
-    Floats r = minus_product(x, n, all_floats(0.693359375f));
-    r = minus_product(r, n, all_floats(-2.12194440e-4f));
-    Floats y = all_floats(1.0f / 5040);
-    const float taylor[] = {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f};
-    for (int i = 0; i < 7; ++i) y = plus_product(all_floats(taylor[i]), y, r);
-    return scaled(y, n);
-}
-
 /* As many sums as a vector has numbers, each of the numbers of one vector, in order: of floats or of integers. */
 #if LANES == 16
 #define BESIDE(a, b, which) _mm512_shuffle_i32x4(a, b, which)

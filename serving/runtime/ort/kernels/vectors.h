@@ -31,6 +31,9 @@ INLINE Floats from_integers(Integers x) { return _mm512_cvtepi32_ps(x); }
 INLINE float largest_of(Floats x) { return _mm512_reduce_max_ps(x); }
 INLINE float sum_of(Floats x) { return _mm512_reduce_add_ps(x); }
 INLINE int any_odd(Floats x) { return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q) != 0; } /* not a number */
+INLINE Floats load_some(const float *from, Which which) { return _mm512_maskz_loadu_ps(which, from); }
+INLINE Floats divide(Floats a, Floats b) { return _mm512_div_ps(a, b); }
+INLINE Which below_zero(Floats x) { return _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ); }
 INLINE Which first(int64_t count) { return count >= 16 ? 0xFFFF : (Which)((1u << count) - 1); }
 INLINE Floats either(Which which, Floats yes, Floats no) { return _mm512_mask_blend_ps(which, no, yes); }
 INLINE void store_some(float *to, Which which, Floats x) { _mm512_mask_storeu_ps(to, which, x); }
@@ -89,6 +92,9 @@ INLINE float sum_of(Floats x) {
     return _mm_cvtss_f32(_mm_add_ss(four, _mm_shuffle_ps(four, four, 1)));
 }
 INLINE int any_odd(Floats x) { return _mm256_movemask_ps(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)) != 0; }
+INLINE Floats load_some(const float *from, Which which) { return _mm256_maskload_ps(from, which); }
+INLINE Floats divide(Floats a, Floats b) { return _mm256_div_ps(a, b); }
+INLINE Which below_zero(Floats x) { return _mm256_castps_si256(_mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_LT_OQ)); }
 INLINE Which first(int64_t count) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(count > 8 ? 8 : (int)count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
@@ -137,6 +143,18 @@ INLINE Floats scaled(Floats x, Floats n) {
 #define AS_FLOATS(x) _mm256_castsi256_ps(x)
 #define AS_INTEGERS(x) _mm256_castps_si256(x)
 #endif
+
+/* e^x of numbers that are not above zero, by its Taylor series: what is left out is less than 10⁻⁸ of it. */
+INLINE Floats exponential(Floats x) {
+    x = larger(all_floats(-104.0f), x); /* what is smaller is 0; what is no number stays none */
+    Floats n = nearest(times(x, all_floats(1.44269504f)));
+    Floats r = minus_product(x, n, all_floats(0.693359375f));
+    r = minus_product(r, n, all_floats(-2.12194440e-4f));
+    Floats y = all_floats(1.0f / 5040);
+    const float taylor[] = {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f};
+    for (int i = 0; i < 7; ++i) y = plus_product(all_floats(taylor[i]), y, r);
+    return scaled(y, n);
+}
 
 /* Four products of bytes added to each 32-bit sum. Without VNNI pairs are summed in 16 bits first, so that weights in 8 bits
    must be signed: |w| · (q with w's sign) is at most 128 · 127, and two of it fit. */
