@@ -85,6 +85,12 @@ def test_of_a_language_model_in_four_bits_the_canary_asks_without_knowing_the_wo
     assert export_onnx(before.source, tmp_path / "artefact", precision="int4")[1] is False
 
 
+def test_of_values_in_eight_bits_the_canary_looks_for_nonsense(text_encoder, tmp_path):
+    before = Manifest.read(text_encoder)
+    manifest, _ = export_onnx(before.source, tmp_path / "artefact", precision="int8", exported=text_encoder)
+    assert before.example["answer"] and manifest.example == {**before.example, "within": 0.5}
+
+
 def test_four_bits_are_refused_for_models_that_do_not_write(tmp_path):
     with pytest.raises(
         InputError, match="precision int4 is for models that caption, generate, translate; this one can classify"

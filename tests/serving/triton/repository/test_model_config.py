@@ -159,6 +159,16 @@ def test_what_a_client_needs_travels_in_the_parameters(digits, dates):
     assert json.loads(dates.parameters["max_target_length"].string_value) == 16
 
 
+@pytest.mark.parametrize(("runtime", "within"), [("openvino", None), ("openvino-bf16", 0.5)])
+def test_values_may_be_off_where_a_runtime_rounds(text_encoder, dates_artefact, runtime, within):
+    def example(folder):
+        config = model_config_from_manifest(Manifest.read(folder), runtime=runtime)
+        return json.loads(config.parameters["example"].string_value)
+
+    assert "answer" in example(text_encoder) and example(text_encoder).get("within") == within
+    assert "within" not in example(dates_artefact), "a text is right or wrong"
+
+
 def test_the_number_of_threads_travels_to_the_backend(digits_artefact):
     config = model_config_from_manifest(Manifest.read(digits_artefact), threads=4)
     assert config.parameters["threads"].string_value == "4"
