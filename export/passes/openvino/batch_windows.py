@@ -81,9 +81,9 @@ def _moved_back(attended: ir.Value, sizes: list[int]) -> ir.Value | None:
     """What is attended to as [B, N, P, H, D], where it is moved there by way of [B, N, H, P, D]."""
     apart = _read_by(attended, "Reshape")
     moved = None if apart is None else _read_by(apart.outputs[0], "Transpose")
-    if moved is None or tuple(moved.attributes.get_ints("perm", ())) != _HEADS_OF_WINDOWS_FIRST:
+    if apart is None or moved is None or tuple(moved.attributes.get_ints("perm", ())) != _HEADS_OF_WINDOWS_FIRST:
         return None
-    shape = apart.outputs[0].shape  # type: ignore[union-attr]
+    shape = apart.outputs[0].shape
     return moved.outputs[0] if shape is not None and list(shape[1:]) == sizes else None
 
 
