@@ -31,6 +31,15 @@ def load(folder: str, threads: int, kind: str, runtime: Runtime = "auto") -> Cal
         return lambda batch, seed: (
             runners["model"].run({"pixels": random_pixels(batch, seed)})["logits"].numpy()[0].tolist()
         )
+    if kind == "encoder":
+
+        def embed(texts: list[list[int]]) -> list[float]:
+            ids = np.array(texts, dtype=np.int64)
+            inputs = {"token_ids": ids, "mask": np.ones_like(ids, dtype=bool), "token_types": np.zeros_like(ids)}
+            pooled: list[float] = runners["model"].run(inputs)["pooled"].numpy()[0].tolist()
+            return pooled
+
+        return embed
     engines: dict[int, TranslationModel] = {}
     decoders: dict[int, CachedDecoder] = {}  # a server keeps its caches: each prompt begins at the first position again
 

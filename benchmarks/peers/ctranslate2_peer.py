@@ -1,4 +1,4 @@
-"""CTranslate2: a decoder or a translator that its converter made from transformers' folder."""
+"""CTranslate2: a decoder, a translator or an encoder that its converter made from transformers' folder."""
 
 import json
 import time
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import ctranslate2
+import numpy as np
 
 GREEDY = {"beam_size": 1, "sampling_topk": 1, "end_token": []}
 
@@ -14,6 +15,9 @@ GREEDY = {"beam_size": 1, "sampling_topk": 1, "end_token": []}
 def load(folder: str, threads: int, precision: str, kind: str) -> Callable[..., Any]:
     """On the CPU, computing in the given type (``float32``, ``int8``)."""
     settings = {"device": "cpu", "compute_type": precision, "intra_threads": threads, "inter_threads": 1}
+    if kind == "encoder":
+        encoder = ctranslate2.Encoder(folder, **settings)
+        return lambda texts: np.array(encoder.forward_batch(texts).pooler_output)[0].tolist()
     vocabulary = "vocabulary.json" if kind == "decoder" else "shared_vocabulary.json"
     words: list[str] = json.loads((Path(folder) / vocabulary).read_text(encoding="utf-8"))
     numbers = {word: number for number, word in enumerate(words)}

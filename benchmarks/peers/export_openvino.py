@@ -1,7 +1,7 @@
 """transformers' folder → OpenVINO's graph: python -m benchmarks.peers.export_openvino KIND SOURCE OUT [int8|int4].
 
-Of text models the stateful graphs that optimum makes; of image classifiers OpenVINO's own conversion, for which int8 is
-NNCF's post-training quantisation, for transformers, over random images.
+Of models that generate text the stateful graphs that optimum makes; of encoders and image classifiers OpenVINO's own
+conversion, for which int8 is NNCF's post-training quantisation, for transformers, over random texts or images.
 """
 
 import sys
@@ -11,17 +11,20 @@ from typing import Any
 import numpy as np
 import torch
 
+CLASSES = {"vision": ("AutoModelForImageClassification", "logits"), "encoder": ("AutoModel", "pooler_output")}
 
-class Logits(torch.nn.Module):
-    """A classifier that returns one tensor."""
 
-    def __init__(self, model: torch.nn.Module) -> None:
+class OneOutput(torch.nn.Module):
+    """A model that returns one tensor."""
+
+    def __init__(self, model: torch.nn.Module, name: str) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.name = model, name
 
-    def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
-        logits: torch.Tensor = self.model(pixel_values).logits
-        return logits
+    def forward(self, first: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        answer = self.model(first) if mask is None else self.model(first, attention_mask=mask)
+        output: torch.Tensor = getattr(answer, self.name)
+        return output
 
 
 def export_text(kind: str, source: str, out: str, precision: list[str]) -> None:
@@ -38,27 +41,30 @@ def export_text(kind: str, source: str, out: str, precision: list[str]) -> None:
     model.from_pretrained(source, export=True, compile=False, use_cache=True, **options).save_pretrained(out)
 
 
-def export_vision(source: str, out: str, precision: list[str]) -> None:
+def export_whole(kind: str, source: str, out: str, precision: list[str]) -> None:
     import nncf
     import openvino
     import transformers
 
-    model = transformers.AutoModelForImageClassification.from_pretrained(source)  # a folder, not the hub  # nosec B615
-    model.eval()
-    graph = openvino.convert_model(
-        Logits(model), example_input=torch.zeros(2, 3, 224, 224), input=[("pixel_values", [-1, 3, 224, 224])]
-    )
+    rng = np.random.default_rng(0)
+    model_class, output = CLASSES[kind]
+    model = getattr(transformers, model_class).from_pretrained(source)  # a folder, not the hub  # nosec B615
+    samples: list[tuple[Any, ...]]
+    if kind == "vision":
+        samples = [(rng.standard_normal((1, 3, 224, 224), dtype=np.float32),) for _ in range(16)]
+    else:
+        mask = np.ones((1, 128), dtype=np.int64)
+        samples = [(rng.integers(3, model.config.vocab_size - 1, (1, 128)), mask) for _ in range(16)]
+    first = tuple(torch.from_numpy(one).repeat(2, *[1] * (one.ndim - 1)) for one in samples[0])
+    shapes = [[-1, 3, 224, 224]] if kind == "vision" else [[-1, -1], [-1, -1]]
+    graph = openvino.convert_model(OneOutput(model.eval(), output), example_input=first, input=shapes)
     if precision == ["int8"]:
-        rng = np.random.default_rng(0)
-        images = [rng.standard_normal((1, 3, 224, 224), dtype=np.float32) for _ in range(16)]
-        graph = nncf.quantize(graph, nncf.Dataset(images), model_type=nncf.ModelType.TRANSFORMER, subset_size=16)
+        graph = nncf.quantize(graph, nncf.Dataset(samples), model_type=nncf.ModelType.TRANSFORMER, subset_size=16)
     Path(out).mkdir(parents=True)
     openvino.save_model(graph, Path(out) / "model.xml", compress_to_fp16=False)
 
 
 if __name__ == "__main__":
     requested, *places = sys.argv[1:]
-    if requested == "vision":
-        export_vision(places[0], places[1], places[2:])
-    else:
-        export_text(requested, places[0], places[1], places[2:])
+    export = export_whole if requested in CLASSES else export_text
+    export(requested, places[0], places[1], places[2:])

@@ -53,6 +53,8 @@ def calibration_samples(shape: Shape) -> dict[str, Any]:
     if shape.kind == "vision":
         return {"pixels": rng.standard_normal((16, 3, 224, 224), dtype=np.float32)}
     ids_BT = rng.integers(3, shape.vocabulary - 1, (16, shape.prompt))
+    if shape.kind == "encoder":
+        return {"token_ids": ids_BT, "mask": np.ones_like(ids_BT, dtype=bool), "token_types": np.zeros_like(ids_BT)}
     if shape.kind == "decoder":
         return {"token_ids": ids_BT}
     return {"source_ids": ids_BT, "source_mask": np.ones_like(ids_BT, dtype=bool)}

@@ -1,4 +1,4 @@
-"""OpenVINO: GenAI's LLMPipeline over optimum's stateful graph, and its own conversion of transformers' image models."""
+"""OpenVINO: GenAI's LLMPipeline over optimum's stateful graph; its own conversion of encoders and image models."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +13,16 @@ from benchmarks.peers.shapes import random_pixels
 def load(folder: str, threads: int, precision: str, kind: str) -> Callable[..., Any]:
     """Precision is that of what is not quantised (``f32``, ``bf16``): the plugin chooses bf16 itself where it may."""
     settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": precision}
-    if kind == "vision":
+    if kind in {"encoder", "vision"}:
         model = openvino.Core().compile_model(Path(folder) / "model.xml", "CPU", settings)
+        if kind == "encoder":
+
+            def embed(texts: list[list[int]]) -> list[float]:
+                ids = np.array(texts, dtype=np.int64)
+                pooled: list[float] = model([ids, np.ones_like(ids)], share_outputs=True)[0][0].tolist()
+                return pooled
+
+            return embed
         return lambda batch, seed: model(random_pixels(batch, seed), share_inputs=True, share_outputs=True)[0][
             0
         ].tolist()

@@ -6,7 +6,7 @@ and ``{python}``.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from benchmarks.peers.shapes import Kind
 from export.precision.precisions import PRECISIONS
@@ -53,9 +53,9 @@ def genai_peer(precision: str) -> Peer:
 
 
 def openvino_peer(kind: Kind, weights: str, precision: str) -> Peer:
-    name = {"decoder": "OpenVINO GenAI", "translator": "OpenVINO (optimum)", "vision": "OpenVINO"}[kind]
+    name = {"decoder": "OpenVINO GenAI", "translator": "OpenVINO (optimum)"}.get(kind, "OpenVINO")
     quantised = () if weights == "f32" else (weights,)
-    environment = "{modern}" if kind == "vision" else "{optimum}"
+    environment = "{optimum}" if kind in {"decoder", "translator"} else "{modern}"
     by_optimum = kind == "translator"
     return Peer(
         name=f"{name} {precision}" if weights == "f32" else f"{name} {weights}, {precision}",
@@ -137,4 +137,4 @@ def peers_of(kind: Kind) -> list[Peer]:
     return peers
 
 
-PEERS = [*peers_of("decoder"), *peers_of("translator"), *peers_of("vision")]
+PEERS = [peer for kind in get_args(Kind) for peer in peers_of(kind)]

@@ -19,6 +19,7 @@ from serving.runtime.create_runners import create_runners
 SHIPPED: dict[Kind, tuple[str, ...]] = {
     "decoder": ("stdlib-lm",),
     "translator": ("dates-transformer",),
+    "encoder": (),  # none is shipped
     "vision": ("digits-vit", "digits-swin"),
 }
 HEADS = ["checkpoint", "ours", "right answers", "asked"]

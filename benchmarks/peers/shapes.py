@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Kind = Literal["decoder", "translator", "vision"]
+Kind = Literal["decoder", "translator", "encoder", "vision"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +69,7 @@ SHAPES = {
             prompt=128,
         ),
         Shape(name="marian", kind="translator", model="MarianMTModel", settings=_MARIAN, vocabulary=58101, prompt=64),
+        Shape(name="bert-base", kind="encoder", model="BertModel", settings={}, vocabulary=30522, prompt=128),
         Shape(name="vit-b-16", kind="vision", model="ViTForImageClassification", settings={"num_labels": 1000}),
         Shape(name="swin-t", kind="vision", model="SwinForImageClassification", settings={"num_labels": 1000}),
     )

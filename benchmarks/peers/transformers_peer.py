@@ -12,6 +12,7 @@ from benchmarks.peers.shapes import random_pixels
 CLASSES = {
     "decoder": "AutoModelForCausalLM",
     "translator": "AutoModelForSeq2SeqLM",
+    "encoder": "AutoModel",
     "vision": "AutoModelForImageClassification",
 }
 
@@ -51,6 +52,15 @@ def load(folder: str, threads: int, precision: str, kind: str, openvino: bool = 
                 return values
 
         return classify
+    if kind == "encoder":
+
+        def embed(texts: list[list[int]]) -> list[float]:
+            ids = torch.tensor(texts)
+            with torch.inference_mode():
+                pooled: list[float] = model(ids, attention_mask=torch.ones_like(ids)).pooler_output[0].float().tolist()
+                return pooled
+
+        return embed
     if kind == "decoder":
         special = {"pad_token_id": 0, "bos_token_id": 1}
     else:

@@ -19,9 +19,11 @@ def moved_by(value: ir.Value | None) -> ir.Node | None:
     node = None if value is None else value.producer()
     if node is None or node.op_type not in _MOVES or node.domain:
         return None
-    shape = node.inputs[1] if len(node.inputs) > 1 else None
-    given = shape is None or shape.const_value is not None
-    return node if given and (node.op_type != "Gather" or node.inputs[0].shape == node.outputs[0].shape) else None  # type: ignore[union-attr]
+    if node.op_type != "Gather":
+        return node
+    source, places = node.inputs
+    assert source is not None and places is not None
+    return node if places.const_value is not None and source.shape == node.outputs[0].shape else None
 
 
 def before_moves(value: ir.Value) -> tuple[ir.Value, list[ir.Node]]:

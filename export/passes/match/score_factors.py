@@ -1,4 +1,4 @@
-"""Queries and keys of attention without a mask, but for a constant bias: where they may be rounded to integers.
+"""Queries and keys of attention that remembers nothing: where they may be rounded to integers.
 
 Only those that come straight out of a product with a weight: a cosine is scaled afterwards, and its error with it.
 Their ranges travel with the Attention node, as metadata, from calibration to the targets that round them.
@@ -35,10 +35,14 @@ class Factor:
 
 def sees_all(node: ir.Node) -> bool:
     """Whether a node is Attention under no mask that a run decides, and remembers nothing."""
-    if node.op_type != "Attention" or node.domain or len(node.inputs) not in {3, 4} or len(node.outputs) != 1:
-        return False
     bias = bias_of(node)
-    return bias is None or bias.const_value is not None
+    return _remembers_nothing(node) and (bias is None or bias.const_value is not None)
+
+
+def is_masked(node: ir.Node) -> bool:
+    """Whether a node is Attention under a boolean mask that a run decides, and remembers nothing."""
+    mask = bias_of(node)
+    return _remembers_nothing(node) and mask is not None and mask.const_value is None and mask.dtype == ir.DataType.BOOL
 
 
 def bias_of(node: ir.Node) -> ir.Value | None:
@@ -47,8 +51,8 @@ def bias_of(node: ir.Node) -> ir.Value | None:
 
 
 def score_factors(graph: ir.Graph) -> list[Factor]:
-    """The queries and the keys of every node that :func:`sees_all`, where they come out of a product."""
-    nodes = [node for node in graph if sees_all(node)]
+    """The queries and the keys of nodes that :func:`sees_all` or :func:`is_masked`, where a product returns them."""
+    nodes = [node for node in graph if sees_all(node) or is_masked(node)]
     found = (_factor(node, name, index) for node in nodes for index, name in enumerate(_FACTORS))
     return [factor for factor in found if factor is not None]
 
@@ -64,6 +68,11 @@ def noted_largest(factor: Factor) -> float | None:
     """The largest magnitude that was noted; none where nothing was calibrated."""
     noted = factor.node.metadata_props.get(f"{_LARGEST}_{factor.name}")
     return None if noted is None else float(noted)
+
+
+def _remembers_nothing(node: ir.Node) -> bool:
+    is_attention = node.op_type == "Attention" and not node.domain
+    return is_attention and len(node.inputs) in {3, 4} and len(node.outputs) == 1
 
 
 def _factor(node: ir.Node, name: str, index: int) -> Factor | None:

@@ -47,4 +47,6 @@ def _is_attended(value: ir.Value) -> bool:
     node = value.producer()
     weights = None if node is None or node.op_type != "MatMul" else node.inputs[0]
     softmax = None if weights is None else weights.producer()
+    if softmax is not None and softmax.op_type == "Mul" and softmax.inputs[0] is not None:  # under a mask
+        softmax = softmax.inputs[0].producer()
     return softmax is not None and softmax.op_type == "Softmax"

@@ -1,4 +1,4 @@
-"""Attention with a constant bias as two products: the same numbers but for the order of sums."""
+"""Attention under a constant bias or a mask as two products: the same numbers but for the order of sums."""
 
 import numpy as np
 import onnx_ir as ir
@@ -9,6 +9,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from export.passes.openvino.attend_by_products import AttendByProducts
 from tests.export.passes.images import logits, operators
+from tests.export.passes.layers import session
 from tests.export.passes.modules import assert_computes, traced
 
 PLACES, HEADS = 6, 2
@@ -54,6 +55,36 @@ class Attention(nn.Module):
     def forward(self, x):
         heads = x.unflatten(-1, (HEADS, -1)).transpose(1, 2)
         return scaled_dot_product_attention(heads, heads, heads, attn_mask=self.bias)
+
+
+class Masked(nn.Module):
+    """Attention under a mask of each row of its input, one of all places or one of each."""
+
+    def __init__(self, places):
+        super().__init__()
+        self.places = places
+
+    def forward(self, x):
+        heads = x.unflatten(-1, (HEADS, -1)).transpose(1, 2)
+        mask = (x[:, :1, :PLACES] > 0)[:, None].expand(-1, 1, self.places, -1)
+        return scaled_dot_product_attention(heads, heads, heads, attn_mask=mask)
+
+
+@pytest.mark.parametrize("places", [1, PLACES])
+def test_attention_under_a_mask_is_the_same_and_zeros_where_it_sees_nothing(places):
+    exported = traced(attention := Masked(places), PLACES, 8)
+    assert AttendByProducts()(exported.model).fired == 1
+    assert "Attention" not in operators(exported.model)
+    assert_computes(exported, attention)
+    blind = {"x": -np.ones((2, PLACES, 8), np.float32)}
+    np.testing.assert_array_equal(session(exported.model).run(None, blind)[0], 0)
+
+
+def test_a_mask_is_turned_into_numbers_once(text_encoder):
+    encoder = ir.load(text_encoder / "model.onnx")
+    layers = operators(encoder).count("Attention")
+    assert AttendByProducts()(encoder).fired == layers > 1
+    assert operators(encoder).count("ReduceMax") == 1
 
 
 def test_attention_that_is_an_output_keeps_its_name():

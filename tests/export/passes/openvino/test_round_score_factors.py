@@ -46,5 +46,8 @@ def test_a_second_run_fires_nothing(model):
     assert operators(model) == before
 
 
-def test_under_a_mask_that_a_run_decides_there_are_none(tiny_translator):
-    assert score_factors(ir.load(tiny_translator / "encoder.onnx").graph) == []
+def test_under_a_mask_of_a_run_they_are_the_encoders_and_none_of_a_cache(tiny_translator):
+    encoder = ir.load(tiny_translator / "encoder.onnx")
+    assert len(score_factors(encoder.graph)) == 2 * operators(encoder).count("Attention") > 0
+    graph = ir.load(tiny_translator / "decoder.onnx").graph
+    assert {factor.name for factor in score_factors(graph)} <= {"queries"}, "its keys are read from a cache"
