@@ -170,8 +170,9 @@ class EngineLoop:
             self._send()
             if not worked:
                 self._engine.wait(REPORT_S)
-                if time.monotonic() - self._guided_s > QUIET_S:
-                    self._model.loaded.guides.forget()
+            if time.monotonic() - self._guided_s > QUIET_S:
+                self._model.loaded.guides.forget()
+                self._guided_s = time.monotonic()  # one that waits may have another compiled
 
     def _read(self) -> None:
         try:

@@ -166,10 +166,14 @@ class Executor:
         if request.search is not None:
             self._beams.advance(request, scored.logits[:1])
             return
-        others = [
-            create_sequence(request, candidate, list(sequence.tokens), self._model)
-            for candidate in range(1, request.rows)
-        ]
+        try:
+            others = [
+                create_sequence(request, candidate, list(sequence.tokens), self._model)
+                for candidate in range(1, request.rows)
+            ]
+        except AttendantError as error:
+            self._output_processor.fail(request, error)
+            return
         self._rows.fork(sequence, others)
         request.sequences += others
         for one in (sequence, *others):

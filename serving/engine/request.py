@@ -16,7 +16,7 @@ from serving.engine.request_output import RequestOutput
 from serving.engine.sampling.beam_search import BeamSearch
 from serving.engine.sampling.lookup import Lookup
 from serving.engine.sampling.sampler import SampledToken, Sampler
-from serving.engine.sampling.token_guide import TokenGuide
+from serving.engine.sampling.token_guide import SharedGrammar
 from serving.engine.sampling.token_rules import TokenRules
 from serving.runtime.base import Array
 
@@ -65,7 +65,7 @@ class Request:
     text: str = ""
     text_offsets: tuple[int, ...] = ()
     input_tokens: int
-    guide: TokenGuide | None = None
+    guide: SharedGrammar | None = None
     source_texts: tuple[str, ...] = ()
     stream: bool = True
     sink: Sink = _discard

@@ -26,7 +26,7 @@ from serving.engine.output.detokenizer import offsets_of
 from serving.engine.request import Request, require_limit
 from serving.engine.request_output import RequestOutput
 from serving.engine.sampling.guide import Guides
-from serving.engine.sampling.token_guide import TokenGuide
+from serving.engine.sampling.token_guide import SharedGrammar
 from serving.engine.sampling.token_rules import TokenRules
 from serving.engine.settings import EngineSettings
 from serving.runtime.base import Array, Runner
@@ -158,7 +158,7 @@ class TextGenerationModel:
         require_tokens(list(options.logit_bias), "logit_bias", self.vocabulary_size)
         return secrets.randbits(SEED_BITS) if options.seed is None else options.seed
 
-    def _guide(self, options: SamplingParams) -> TokenGuide | None:
+    def _guide(self, options: SamplingParams) -> SharedGrammar | None:
         # Compiled here, and not in the thread that decodes for all.
         return None if options.structure is None else self.loaded.guides.prepare(options.structure)
 

@@ -67,11 +67,18 @@ class Tokens(EmptyStreams):
 
 
 @pytest.mark.parametrize(
-    ("within", "off", "right"),
-    [({}, 5e-4, True), ({}, 0.1, False), ({"within": 0.5}, 0.1, True), ({"within": 0.5}, 0.9, False)],
+    ("within", "size", "off", "right"),
+    [
+        ({}, 1.0, 5e-4, True),
+        ({}, 1.0, 0.1, False),
+        ({}, 350_000.0, 0.06, True),
+        ({}, 350_000.0, 400.0, False),
+        ({"within": 0.5}, 1.0, 0.1, True),
+        ({"within": 0.5}, 1.0, 0.9, False),
+    ],
 )
-def test_values_may_be_off_by_what_the_example_says(within, off, right):
-    answer = {"y": [1.0, -1.0], "label": [3]}
+def test_values_may_be_off_by_what_the_example_says_and_by_what_float32_is(within, size, off, right):
+    answer = {"y": [size, -size], "label": [3]}
     model = ServedModel(
         name="odd",
         decoupled=False,
@@ -82,8 +89,23 @@ def test_values_may_be_off_by_what_the_example_says(within, off, right):
         parameters={"task": "predict", "example": {"inputs": {"x": [1.0, 2.0]}, "answer": answer, **within}},
     )
     label = 4 if within else 3  # of rounded numbers another may be the largest
-    result = asyncio.run(check_answer(Values(np.float32([1.0 + off, -1.0 - off]), label), model))
+    result = asyncio.run(check_answer(Values(np.float32([size + off, -size - off]), label), model))
     assert result.right is right
+
+
+def test_whole_numbers_are_right_or_wrong():
+    model = ServedModel(
+        name="odd",
+        decoupled=False,
+        max_batch=4,
+        inputs={"x": (2,)},
+        outputs={"label": (1,)},
+        dtypes={"x": "float32"},
+        parameters={"task": "predict", "example": {"inputs": {"x": [1.0, 2.0]}, "answer": {"label": [5000]}}},
+    )
+    for label in (5000, 5003):
+        result = asyncio.run(check_answer(Values(np.float32([1.0]), label), model))
+        assert result.right is (label == 5000)
 
 
 class Values:

@@ -8,11 +8,10 @@ Source: M. Moskal et al., llguidance, https://github.com/guidance-ai/llguidance.
 
 from __future__ import annotations
 
-import ctypes
+import math
 import re
 import time
 from collections.abc import Collection
-from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from attendant.errors import BusyError, InputError, MachineError
 from attendant.no_tokenizer import NoTokenizer, no_text
 from attendant.sampling_params import Structure
 from attendant.tokenizer import TextTokenizer, Tokenizer
+from serving.engine.sampling.allocated import allocated_bytes, give_back
 from serving.engine.sampling.guide_grammar import byte_vocabulary, compile_guide, on_one_line
 from serving.engine.sampling.guide_trial import GuideTrial
 from serving.engine.sampling.guide_vocabulary import GuideVocabulary, says_exactly
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from llguidance import LLTokenizer
 
 MOST_GRAMMARS = 16  # that are kept compiled
-MOST_TOKENS = 8000  # of answers of all that are kept: of a costly guide each adds some 50 kB to what it takes
+MOST_BYTES = 512 << 20  # that their lexers may grow by together: of a costly guide each token adds some 50 kB
 MOST_GUIDES = 64  # that requests may hold at once
 MOST_REFUSED = 64  # that are remembered
 _NUMBERED_TOKEN = re.compile(r"<\[\d+\]>")
@@ -50,13 +50,14 @@ class Guides:
         """
         self._tokenizer, self._vocabulary_size, self._end = tokenizer, vocabulary_size, sorted(end_tokens)
         self._recent = lru_cache(MOST_GRAMMARS)(self._find)
-        self._compiled: WeakValueDictionary[Structure, TokenGuide] = WeakValueDictionary()
+        self._compiled: WeakValueDictionary[Structure, SharedGrammar] = WeakValueDictionary()
+        self._least_bytes = math.inf  # allocated, since lexers were forgotten
         self._refused: dict[Structure, InputError] = {}
         self._trial = GuideTrial()
         self._mending_between_steps, self._mending_before = MendingTime(), MendingTime()
 
-    def prepare(self, guide: Structure) -> TokenGuide:
-        """What :meth:`create` copies, and its first step, which may take longest; from any thread.
+    def prepare(self, guide: Structure) -> SharedGrammar:
+        """What answers share, and its first step, which may take longest; from any thread.
 
         It stays compiled for as long as somebody has it.
 
@@ -65,9 +66,9 @@ class Guides:
             MachineError: llguidance is not installed.
             BusyError: requests hold too many others, or it is compiled again and again.
         """
+        self._bound_memory()
         found = self._get(guide)
-        if (found.is_spoiled or found.is_grown) and self._mending_before.is_left:
-            self._shed()
+        if found.is_worn and self._mending_before.is_left:
             began_s = time.thread_time()
             found.renew()
             self._mending_before.spend(time.thread_time() - began_s)
@@ -83,33 +84,36 @@ class Guides:
         Raises:
             As :meth:`prepare`.
         """
-        return self._get(guide).copy()
+        return TokenGuide(self._get(guide), self._vocabulary_size)
 
     def forget(self) -> None:
         """Keep nothing compiled but what requests have: a guide's lexer grows with every answer."""
         if self._compiled:
             self._recent.cache_clear()
-            with suppress(AttributeError):
-                ctypes.CDLL(None).malloc_trim(0)  # glibc keeps what was freed
+            give_back()
 
-    def _shed(self) -> None:
-        if sum(one.tokens for one in list(self._compiled.values())) > MOST_TOKENS:
+    def _bound_memory(self) -> None:
+        """Let go of every lexer that no answer has, where all have grown by too much together."""
+        self._least_bytes = min(self._least_bytes, allocated_bytes())
+        if allocated_bytes() - self._least_bytes > MOST_BYTES:
             self._recent.cache_clear()
+            for held in self._compiled.valuerefs():
+                if (grammar := held()) is not None:
+                    grammar.forget()
+            self._least_bytes = allocated_bytes()
 
-    def _get(self, guide: Structure) -> TokenGuide:
+    def _get(self, guide: Structure) -> SharedGrammar:
         if (error := self._refused.get(guide)) is not None:
             raise error.with_traceback(None)
         return self._recent(guide)
 
-    def known(self, guide: Structure) -> TokenGuide | InputError | None:
+    def known(self, guide: Structure) -> SharedGrammar | InputError | None:
         """What is at hand of a guide, or why it is refused; None of one that must be tried out, or compiled anew."""
         found = self._compiled.get(guide)
-        is_worn = found is not None and (found.is_spoiled or found.is_grown)
-        return None if is_worn else found or self._refused.get(guide)
+        return None if found is not None and found.is_worn else found or self._refused.get(guide)
 
-    def _find(self, guide: Structure) -> TokenGuide:
+    def _find(self, guide: Structure) -> SharedGrammar:
         if (found := self._compiled.get(guide)) is None:
-            self._shed()
             try:
                 found = self._compile(guide)
             except InputError as error:
@@ -120,7 +124,7 @@ class Guides:
             self._compiled[guide] = found
         return found
 
-    def _compile(self, guide: Structure) -> TokenGuide:
+    def _compile(self, guide: Structure) -> SharedGrammar:
         vocabulary = self._vocabulary
         if len(self._compiled) >= MOST_GUIDES:
             raise BusyError(f"requests of at most {MOST_GUIDES} guides at once", "one more", "retry later")
@@ -130,10 +134,8 @@ class Guides:
         self._trial.require_cheap(tried)
         if guide.kind == "grammar":  # one that names tokens by their texts was not tried out, and is refused here
             compile_guide(byte_vocabulary(), tried)
-        compiled = TokenGuide(
-            SharedGrammar(partial(compile_guide, vocabulary, guide), self._mending_between_steps), self._vocabulary_size
-        )
-        compiled.copy().allowed()
+        compiled = SharedGrammar(partial(compile_guide, vocabulary, guide), self._mending_between_steps)
+        TokenGuide(compiled, self._vocabulary_size).allowed()
         return compiled
 
     @cached_property

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from attendant.errors import InputError
+from attendant.errors import BusyError, InputError
 from serving.engine.sampling.guide_grammar import on_one_line
 from serving.runtime.base import Array
 
@@ -64,19 +64,41 @@ class SharedGrammar:
             mending_time: of the thread that decodes, over all grammars of a model.
         """
         self._compile, self.mending_time = compile_anew, mending_time
+        self._matcher: LLMatcher | None
         began_s = time.thread_time()
         self.renew()
         self._is_cheap = time.thread_time() - began_s <= MOST_BETWEEN_STEPS_S
 
-    def renew(self) -> None:
+    @property
+    def is_worn(self) -> bool:
+        """Whether newcomers had better have another lexer: this one is spoiled, large, or gone and costly."""
+        return self.is_spoiled or self.tokens > MOST_TOKENS or (self._matcher is None and not self._is_cheap)
+
+    def renew(self) -> LLMatcher:
         """Compile it anew, and take its first step, for all answers that begin from now on."""
         matcher = self._compile()
         matcher.deep_copy().compute_bitmask()  # the first may cost more than others: it is to be none of an answer's
-        self.matcher, self.is_spoiled, self.tokens = matcher, False, 0
+        self._matcher, self.is_spoiled, self.tokens = matcher, False, 0
+        return matcher
+
+    def forget(self) -> None:
+        """Keep no lexer but those that answers have."""
+        self._matcher, self.is_spoiled, self.tokens = None, False, 0
+
+    def begin(self) -> LLMatcher:
+        """What a new answer copies.
+
+        Raises:
+            BusyError: it was forgotten, and others would wait while it is compiled anew.
+        """
+        matcher = self._matcher
+        if matcher is None and not self._is_cheap:
+            raise BusyError("guides that take less memory", "a costly one that was let go of", "retry later")
+        return self.renew() if matcher is None else matcher
 
     def mend(self, spoiled: LLMatcher) -> None:
         """Compile anew what is spoiled, if others hardly wait for it."""
-        if self._is_cheap and (self.is_spoiled or spoiled is self.matcher):
+        if self._is_cheap and (self.is_spoiled or spoiled is self._matcher):
             self.renew()
 
 
@@ -121,27 +143,8 @@ class TokenGuide:
         """The form of another answer, as far as this one has come."""
         return TokenGuide(self._grammar, self._vocabulary_size, self._tokens)
 
-    @property
-    def is_spoiled(self) -> bool:
-        """Whether a step of an answer of this guide was too complex since it was compiled."""
-        return self._grammar.is_spoiled
-
-    @property
-    def tokens(self) -> int:
-        """Of its answers since it was compiled: so much may its lexer have grown."""
-        return self._grammar.tokens
-
-    @property
-    def is_grown(self) -> bool:
-        """Whether that is so much that newcomers had better have another."""
-        return self.tokens > MOST_TOKENS
-
-    def renew(self) -> None:
-        """Compile it anew."""
-        self._grammar.renew()
-
     def _begin(self) -> None:
-        self._origin = self._grammar.matcher
+        self._origin = self._grammar.begin()
         self._matcher = self._origin.deep_copy()
         began_s = time.thread_time()
         for token in self._tokens:

@@ -293,7 +293,10 @@ class TritonServer:
                 shutil.rmtree(self._workspace, ignore_errors=True)
         if self._reaper is not None:
             self._reaper.dismiss()
-        return self._workspace is None or not self._workspace.exists()
+        try:
+            return self._workspace is None or not self._workspace.exists()
+        except OSError:  # nobody may look just now
+            return False
 
     def kill(self) -> None:
         """End the server at once, with whatever it does."""

@@ -7,11 +7,12 @@ from multiprocessing import Pipe
 
 import pytest
 
-from attendant.errors import AttendantError, InputError, MachineError
+from attendant.errors import AttendantError, BusyError, InputError, MachineError
 from attendant.manifest import Manifest
 from attendant.sampling_params import SamplingParams
 from serving.engine import engine_process
 from serving.engine.engine_process import MOST_UNTRIED, Ask, Cancel, EngineLoop, Report, receive, send
+from serving.engine.sampling import token_guide
 from serving.engine.settings import EngineSettings
 from serving.engine.text_generation_model import LanguageModel
 
@@ -159,6 +160,26 @@ def test_guides_are_not_kept_where_nothing_is_to_do(ask, model, monkeypatch):
         assert time.monotonic() < until_s
         time.sleep(0.01)
     ask(replace(asked, number=2))
+
+
+def test_nor_where_much_is_to_do_without_a_guide(ask, model, monkeypatch):
+    step = model.engine.step
+    monkeypatch.setattr(model.engine, "step", lambda: step() or True)
+    test_guides_are_not_kept_where_nothing_is_to_do(ask, model, monkeypatch)
+
+
+def test_a_costly_guide_that_is_let_go_of_between_candidates_fails_their_request_alone(ask, model, monkeypatch):
+    monkeypatch.setattr(token_guide, "MOST_BETWEEN_STEPS_S", -1.0)
+    guides, create = model.loaded.guides, model.loaded.guides.create
+
+    def create_and_forget(guide):
+        ruled = create(guide)
+        guides.prepare(guide).forget()
+        return ruled
+
+    monkeypatch.setattr(guides, "create", create_and_forget)
+    answers = ask(request(1, 3, n=2, temperature=1.0, regex="[a-z]{9}"), request(2, 3))
+    assert type(answers[1][-1]) is BusyError and count_tokens(answers[2]) == 3
 
 
 def test_guides_of_requests_that_are_cancelled_are_not_tried_and_of_new_ones_few_wait(model, monkeypatch):

@@ -338,9 +338,9 @@ def test_a_guide_stays_compiled_as_long_as_a_request_has_it(monkeypatch):
     held = [guides.prepare(regex(f"[0-9]{{{number}}}")) for number in range(1, MOST_GRAMMARS + 9)]
     monkeypatch.setattr(guides, "_compile", forbid)
     assert all(guides.known(regex(f"[0-9]{{{number}}}")) is one for number, one in enumerate(held, start=1))
-    ruled = guides.create(regex("[0-9]{1}"))
+    ruled, other = (guides.create(regex("[0-9]{1}")) for _ in range(2))
     ruled.take(30)
-    assert ruled.is_complete and not held[0].is_complete
+    assert ruled.is_complete and not other.is_complete
     del held
     assert guides.known(regex("[0-9]{2}")) is None, "it would be held for ever"
 
@@ -352,25 +352,6 @@ def test_what_no_request_has_can_be_forgotten():
     guides.forget()
     assert guides.known(regex("a")) is held and guides.known(regex("b")) is None
     assert guides.create(regex("b")).allowed().any()
-
-
-def test_what_has_grown_is_let_go_where_another_is_asked_for(monkeypatch):
-    monkeypatch.setattr(guide_module, "MOST_TOKENS", 5)
-    guides = Model("dates-gru").guides
-    held = guides.prepare(regex("a"))
-    for number in range(2, 5):
-        guides.prepare(regex(f"[0-9]{{{number}}}"))
-    ruled = guides.create(regex("[0-9]{4}"))
-    for _ in range(3):
-        ruled.take(30)
-    guides.prepare(regex("b"))
-    assert guides.known(regex("[0-9]{2}")), "little was answered"
-    other = guides.create(regex("[0-9]{3}"))
-    for _ in range(3):
-        other.take(30)
-    guides.prepare(regex("c"))
-    assert guides.known(regex("[0-9]{2}")) is None
-    assert guides.known(regex("a")) is held, "a request has it"
 
 
 def test_a_guide_that_was_refused_is_not_tried_again(monkeypatch):

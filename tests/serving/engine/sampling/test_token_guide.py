@@ -8,6 +8,7 @@ import pytest
 from attendant.errors import BusyError, InputError
 from attendant.sampling_params import Structure
 from attendant.tokenizer import Tokenizer
+from serving.engine.sampling import guide as guide_module
 from serving.engine.sampling import token_guide
 from serving.engine.sampling.guide import Guides
 from serving.engine.sampling.guide_grammar import LIMITS, compile_guide
@@ -17,6 +18,8 @@ from tests.text_checkpoints import byte_level_bpe
 
 CLASSES = Structure(kind="regex", text=r"\w+@\w+\.(de|com)")
 """Its classes are large, and two of them can follow each other: a step may be too complex for a lexer."""
+
+SIGNS = Structure(kind="regex", text="={9}")
 
 
 def new_guides():
@@ -176,8 +179,22 @@ def test_newcomers_get_another_lexer_where_one_has_grown(monkeypatch):
         running.take(36)
     assert len(steps) > 2 and max(steps.values()) <= 100 + 60
     held = guides.prepare(CLASSES)
-    while not held.is_grown:
+    while not held.is_worn:
         walk(guides.create(CLASSES), 0)
     assert guides.known(CLASSES) is None, "the thread that reads requests would compile it"
     monkeypatch.setattr(token_guide.MendingTime, "is_left", False)
     assert guides.prepare(CLASSES) is held, "to be large is no reason to refuse"
+
+
+def test_a_costly_guide_that_was_let_go_of_is_compiled_anew_where_nobody_waits(monkeypatch):
+    monkeypatch.setattr(token_guide, "MOST_BETWEEN_STEPS_S", -1.0)
+    monkeypatch.setattr(guide_module, "MOST_BYTES", -1)
+    guides = new_guides()
+    held, answer = guides.prepare(SIGNS), guides.create(SIGNS)
+    guides.prepare(CLASSES)
+    assert guides.known(SIGNS) is None, "the thread that reads requests would compile it"
+    with pytest.raises(BusyError, match="retry later"):
+        guides.create(SIGNS)
+    answer.take(30)
+    assert guides.prepare(SIGNS) is held
+    guides.create(SIGNS).take(30)

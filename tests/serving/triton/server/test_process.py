@@ -233,3 +233,9 @@ def test_another_server_on_the_port_is_not_taken_for_ours(settings: ServerSettin
 def test_a_server_is_started_once(settings: ServerSettings):
     with TritonServer(settings) as server, pytest.raises(ServerError, match="make a new one"):
         server.start()
+
+
+def test_a_folder_that_nobody_may_look_at_is_not_said_to_be_removed(settings, tmp_path):
+    server = TritonServer(settings)
+    server._workspace = tmp_path / ("a" * 300)  # an error of the system, as of one in a folder that may not be searched
+    assert not server.remove_log()
