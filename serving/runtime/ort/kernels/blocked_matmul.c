@@ -238,15 +238,14 @@ INLINE Floats activated(Floats p, int64_t activation) {
 }
 
 /* What follows a product: bias, activation, gate, what is added. */
-INLINE void finish(const Work *w, int64_t tile, int64_t row, const int rows, Floats p[][2]) {
+INLINE void finish(const Work *w, int64_t tile, int64_t row, const int rows, const int vectors, Floats p[][2]) {
     const Kernel *k = w->kernel;
-    const int vectors = k->gated ? 1 : 2;
     for (int m = 0; m < rows; ++m) {
         if (k->bias)
             for (int c = 0; c < 2; ++c) p[m][c] = add_floats(p[m][c], load_floats(k->bias + tile * COLUMNS + c * LANES));
         if (k->activation)
             for (int c = 0; c < vectors; ++c) p[m][c] = activated(p[m][c], k->activation);
-        if (k->gated) p[m][0] = times(p[m][0], p[m][1]);
+        if (vectors == 1) p[m][0] = times(p[m][0], p[m][1]);
     }
     for (int c = 0; c < vectors; ++c) {
         const int64_t column = (tile * vectors + c) * LANES, left = k->wide - column;
@@ -267,6 +266,10 @@ INLINE void multiply(const Work *w, int64_t tile, int64_t row, const int rows, c
     const int8_t *q = w->q + row * k->in;
     Floats y[ROWS][2];
     for (int m = 0; m < rows; ++m) y[m][0] = y[m][1] = all_floats(0);
+    if (w->rows > NEAR_ROWS) /* answers of many rows are in no near cache: each line would be waited for as it is stored */
+        for (int m = 0; m < rows; ++m)
+            for (int line = 0; line < (k->gated ? LANES : COLUMNS); line += 16)
+                _mm_prefetch((const char *)(w->y + (row + m) * k->wide + tile * (k->gated ? LANES : COLUMNS) + line), _MM_HINT_T0);
     for (int64_t b = 0; b < k->blocks; ++b, q += k->block) {
         const int64_t length = length_of(k, b);
         Integers sum[ROWS][2];
@@ -307,7 +310,8 @@ INLINE void multiply(const Work *w, int64_t tile, int64_t row, const int rows, c
                 y[m][c] = plus_product(y[m][c], from_integers(sum[m][c]), times(load_floats(scales + c * LANES), r));
         }
     }
-    finish(w, tile, row, rows, y);
+    if (k->gated) finish(w, tile, row, rows, 1, y);
+    else finish(w, tile, row, rows, 2, y);
 }
 
 #define CASE(count, bits)                                                                                              \

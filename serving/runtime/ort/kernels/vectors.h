@@ -54,7 +54,10 @@ INLINE Integers load_pairs(const int8_t *from) { /* sixteen times two, in 16 bit
 }
 INLINE Integers low_halves(Integers x) { return _mm512_and_si512(x, _mm512_set1_epi8(15)); }
 INLINE Integers high_halves(Integers x) { return low_halves(_mm512_srli_epi16(x, 4)); }
-INLINE Integers plus_pairs(Integers sum, Integers a, Integers b) { return _mm512_dpwssd_epi32(sum, a, b); }
+INLINE Integers plus_pairs(Integers sum, Integers a, Integers b) {
+    __asm__("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b)); /* in place: gcc 12 copies, and spills, the intrinsic's sums */
+    return sum;
+}
 
 #define UNPACK_LOW(a, b) _mm512_unpacklo_epi32(a, b)
 #define UNPACK_HIGH(a, b) _mm512_unpackhi_epi32(a, b)
@@ -161,7 +164,9 @@ INLINE Floats exponential(Floats x) {
 #if defined __AVX512VNNI__
 #define BYTES_ARE_SIGNED 0
 INLINE Integers plus_fours(Integers sum, Integers w, Integers q, const int bits) {
-    return (void)bits, _mm512_dpbusd_epi32(sum, w, q);
+    (void)bits;
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(w), "v"(q)); /* as plus_pairs */
+    return sum;
 }
 #elif defined __AVXVNNI__
 #define BYTES_ARE_SIGNED 0
