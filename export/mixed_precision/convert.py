@@ -34,6 +34,7 @@ _OLDEST_TYPED = 9
 """The oldest that TensorRT reads, and that has Where, of which a simulation is made."""
 _SAME = 1e-5
 """The drift up to which a graph of a newer opset is the same: kernels add in another order."""
+_PASSES = {TENSORRT: PASSES, "openvino-cpu": (TurnWeights(),)}
 _LARGE = 2**30
 """Bytes of weights from which they stand in a file beside the graph, which ends at 2 GB."""
 
@@ -104,7 +105,7 @@ def _require_opset(model: ir.Model, oldest: int, path: Path) -> None:
 
 
 def _run_passes(model: ir.Model, target: RuntimeTarget) -> dict[str, int]:
-    results = [rewrite(model) for rewrite in (PASSES if target.form == TENSORRT else (TurnWeights(),))]
+    results = [rewrite(model) for rewrite in _PASSES.get(target.form or target.name, ())]
     return {one.name: one.fired for one in results if one.fired}  # type: ignore[attr-defined]
 
 

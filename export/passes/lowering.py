@@ -31,6 +31,7 @@ from export.passes.openvino.round_before_moves import RoundBeforeMoves
 from export.passes.openvino.round_in_multiplications import RoundInMultiplications
 from export.passes.openvino.round_score_factors import RoundScoreFactors
 from export.passes.openvino.scale_in_products import ScaleInProducts
+from export.passes.openvino.turn_weights import TurnWeights
 from export.passes.ort.attend_in_cache import AttendInCache
 from export.passes.ort.feed_attention_packed import FeedAttentionPacked
 from export.passes.ort.finish_products import FinishProducts
@@ -57,6 +58,7 @@ LOWERINGS: dict[str, tuple[Rewrite, ...]] = {
         NormaliseRows(),
         RoundBeforeMoves(),
         RoundInMultiplications(),
+        TurnWeights(),
     ),
     TENSORRT: PASSES,
 }

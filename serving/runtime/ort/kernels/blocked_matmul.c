@@ -342,7 +342,7 @@ static void multiply_chunk(void *work, size_t chunk) {
 
 static Status *compute(void *kernel, Context *context) {
     const Kernel *k = kernel;
-    const Value *input, *other = NULL;
+    const Value *input, *zero = NULL, *bias = NULL, *other = NULL;
     Value *output;
     Tensor x, added;
     TRY(GET_INPUT(context, 0, &input));
@@ -351,6 +351,9 @@ static Status *compute(void *kernel, Context *context) {
     Work w = {.kernel = k, .rows = 1, .x = x.data};
     for (size_t i = 0; i + 1 < x.count; ++i) w.rows *= x.sizes[i];
     x.sizes[x.count - 1] = k->wide;
+    TRY(GET_INPUT(context, 3, &zero));
+    TRY(GET_INPUT(context, 4, &bias));
+    REQUIRE((k->zeros || !zero) && (k->bias || !bias), "constant zero points and a constant bias, where it has any");
     TRY(GET_INPUT(context, 5, &other));
     if (other) {
         TRY(read_tensor(other, &added));

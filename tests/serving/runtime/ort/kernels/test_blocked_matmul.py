@@ -213,3 +213,16 @@ def test_a_graph_that_says_something_else_is_refused_as_it_is_loaded(case):
     tensors, attributes, message = HOSTILE[case]
     with pytest.raises(Exception, match=message):
         session(*tensors, **attributes)
+
+
+@pytest.mark.parametrize(("place", "kind"), [(3, "INT8"), (4, "FLOAT")], ids=["zero points", "a bias"])
+def test_zero_points_and_a_bias_that_are_not_constant_are_refused(place, kind):
+    nothing = [TensorProto(name="", data_type=TensorProto.FLOAT)] * (place - 3)
+    constants = [tensor("w", "INT8", np.ones((16, 5))), numpy_helper.from_array(np.ones(5, np.float32), "s"), *nothing]
+    inputs = {"x": (TensorProto.FLOAT, [2, 16]), "late": (getattr(TensorProto, kind), [5])}
+    outputs = {"y": (TensorProto.FLOAT, [2, 5])}
+    late = np.ones(5, np.int8 if kind == "INT8" else np.float32)
+    with pytest.raises(Exception, match="constant zero points and a constant bias"):
+        session_of("BlockedMatMul", inputs, outputs, constants, behind=("late",), block=16, transposed=0).run(
+            None, {"x": np.ones((2, 16), np.float32), "late": late}
+        )
