@@ -7,6 +7,7 @@
 Legend: B batch, N = a b windows, W side of a window, P = W² places, C channels, H heads, O = (2W − 1)² offsets.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,16 @@ class Cut:
     window: int
     shift: int
 
+    @property
+    def places(self) -> int:
+        """P."""
+        return self.window**2
+
+    @property
+    def windows(self) -> int:
+        """N."""
+        return self.height * self.width // self.places
+
 
 def cut_of(windows: ir.Value) -> Cut:
     """The map that windows ``[B, N, P, C]`` were cut from.
@@ -56,7 +67,10 @@ def cut_of(windows: ir.Value) -> Cut:
     source, shift = _find_roll(source, axis=1)
     if right != shift:
         raise RefusalError(f"rolled by {shift} and {right}")
-    return Cut(map=source, height=down * window, width=across * window, window=window, shift=shift)
+    cut = Cut(map=source, height=down * window, width=across * window, window=window, shift=shift)
+    require_sizes(windows, cut.windows, cut.places)
+    require_sizes(source, cut.height, cut.width)
+    return cut
 
 
 def joined_after(windows: ir.Value, cut: Cut) -> ir.Value:
@@ -70,6 +84,8 @@ def joined_after(windows: ir.Value, cut: Cut) -> ir.Value:
     if list(exchanged.attributes.get_ints("perm", ())) != _SIDE_BY_SIDE:
         raise RefusalError("windows are joined in another order")
     whole = only_user(exchanged.outputs[0], "Reshape").outputs[0]
+    require_sizes(apart.outputs[0], cut.height // cut.window, cut.width // cut.window, cut.window, cut.window)
+    require_sizes(whole, cut.height, cut.width)
     for size, axis in ((cut.height, 1), (cut.width, 2)):
         whole = _rolled_on(whole, axis, size - cut.shift) if cut.shift else whole
     return whole
@@ -81,8 +97,9 @@ def table_of(bias: Floats, heads: int, cut: Cut) -> Floats:
     Raises:
         RefusalError: they are more than such a table, and the mask of a shifted map.
     """
-    places = cut.window**2
-    bias_NHPP = bias.reshape(-1, heads, places, places)
+    if bias.shape[-3:] != (cut.windows * heads, cut.places, cut.places) or bias.size != math.prod(bias.shape[-3:]):
+        raise RefusalError(f"its bias {list(bias.shape)} is not one of each head of each window")
+    bias_NHPP = bias.reshape(-1, heads, cut.places, cut.places)
     seen_NHPP = bias_NHPP > _SEEN
     region_NP = _regions(cut)
     if not np.array_equal(seen_NHPP, np.broadcast_to(_same(region_NP)[:, None], seen_NHPP.shape)):
@@ -95,6 +112,17 @@ def table_of(bias: Floats, heads: int, cut: Cut) -> Floats:
     if not np.array_equal(np.broadcast_to(table_HO[:, offset_PP], bias_NHPP.shape)[seen_NHPP], bias_NHPP[seen_NHPP]):
         raise RefusalError("its bias differs between pairs of places of one offset")
     return table_HO
+
+
+def require_sizes(value: ir.Value, *sizes: int) -> None:
+    """Hold a value to the sizes between its first axis, B, and its last.
+
+    Raises:
+        RefusalError: others are known, or none.
+    """
+    found = () if value.shape is None else value.shape[1:-1]
+    if found != sizes:
+        raise RefusalError(f"{value.name} is {list(found)} between its first axis and its last, not {list(sizes)}")
 
 
 def only_user(value: ir.Value, operator: str) -> ir.Node:

@@ -43,13 +43,11 @@ class GatherWindows(Rewrite):
 
 
 def _find_cut(windows: ir.Value) -> Cut | None:
-    shape = windows.shape
     try:
         cut = cut_of(windows)
     except RefusalError:
         return None
-    sizes = _sizes(cut.map, 3)
-    return cut if shape is not None and len(shape) == 4 and sizes and sizes[:2] == [cut.height, cut.width] else None
+    return cut if _sizes(cut.map, 3) is not None else None
 
 
 def _find_join(windows: ir.Value, cut: Cut) -> ir.Value | None:
