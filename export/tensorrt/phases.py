@@ -10,6 +10,7 @@ from pathlib import Path
 
 from attendant.engine_manifest import DECODE, PREFILL, Profile
 from attendant.manifest import Lowered, Manifest
+from attendant.tasks import task_named
 from export.graph.exported_graph import ExportedGraph
 from export.passes.tensorrt.passes import TENSORRT
 from export.targets.constraints.graph import Graph
@@ -67,14 +68,15 @@ def forms_of(name: str, manifest: Manifest, folder: Path, config: EngineConfig) 
         require_readable(native)
         return (_form(native, profiles),)
     exported = ExportedGraph.read(folder, manifest.graph(name))
+    ours = task_named(manifest.task).reads != "tensors"  # else masks are the clients', who may pad as they like
     if [profile.name for profile in profiles] == [DECODE, PREFILL]:
         made = [
-            (profile, *lower_to_plugins(exported, folder, profile.name, config.append_in_plugin))
+            (profile, *lower_to_plugins(exported, folder, profile.name, config.append_in_plugin, ours))
             for profile in profiles
         ]
         if any(lowered.file for _, lowered, _ in made):
             return tuple(_form(graph or native, (profile,), lowered, profile.name) for profile, lowered, graph in made)
-    lowered, graph = lower_to_plugins(exported, folder)
+    lowered, graph = lower_to_plugins(exported, folder, padded_behind=ours)
     return (_form(graph or native, profiles, lowered),)
 
 

@@ -29,7 +29,7 @@ PLUGINS = "plugins"
 
 
 def lower_to_plugins(
-    exported: ExportedGraph, folder: Path, phase: str = "", append: bool = False
+    exported: ExportedGraph, folder: Path, phase: str = "", append: bool = False, padded_behind: bool = False
 ) -> tuple[Lowered, Graph | None]:
     """Write a graph with plugins beside the standard's, and validate it for TensorRT's parser.
 
@@ -38,6 +38,7 @@ def lower_to_plugins(
         folder: to write, where its weights lie.
         phase: the runs that it is for; all of them if not given.
         append: whether the plugin of single steps writes the caches too.
+        padded_behind: whether padding is known to stand behind a row's tokens.
 
     Returns:
         What was done, and the graph with plugins; none where no plugin fits.
@@ -54,7 +55,7 @@ def lower_to_plugins(
 
         return Rewrites(passes, require, require).run(model)
 
-    results = run(_passes(signature, phase, append))
+    results = run(_passes(signature, phase, append, padded_behind))
     if not any(result.fired for result in results):
         passes = tuple(result.to_json() for result in results)
         return Lowered(graph=exported.name, target=TENSORRT, file="", passes=passes), None
@@ -100,7 +101,7 @@ def compile_plugins(config: EngineConfig, platform: Platform) -> Iterator[Callab
         yield embedded.hashes
 
 
-def _passes(signature: GraphSignature, phase: str, append: bool) -> tuple[Rewrite, ...]:
+def _passes(signature: GraphSignature, phase: str, append: bool, padded_behind: bool) -> tuple[Rewrite, ...]:
     try:
         from export.tensorrt.passes.fuse_additive_attention import FuseAdditiveAttention
         from export.tensorrt.passes.fuse_decode_append import FuseDecodeAppend
@@ -113,6 +114,6 @@ def _passes(signature: GraphSignature, phase: str, append: bool) -> tuple[Rewrit
 
     source = signature.axes.get("source")
     additive = FuseAdditiveAttention() if source is None else FuseAdditiveAttention(longest=source.max)
-    steps = (FuseDecodeAttention(),) if phase == DECODE else ()
-    appends = (FuseDecodeAppend(),) if phase == DECODE and append else ()
-    return (*appends, *steps, FuseWindowAttention(), additive, FuseFlashAttention())
+    steps = (FuseDecodeAttention(padded_behind=padded_behind),) if phase == DECODE else ()
+    appends = (FuseDecodeAppend(padded_behind=padded_behind),) if phase == DECODE and append else ()
+    return (*appends, *steps, FuseWindowAttention(), additive, FuseFlashAttention(padded_behind=padded_behind))

@@ -1,8 +1,9 @@
 """What an Attention node sees, in a plugin's words: how many of a row's keys, and whether none behind its own position.
 
 Three forms are known. Keys out of a TensorScatter under the graph's ``self_mask``: a row's queries are the last of what
-it has, and see what stands before them. A mask that is a graph input ``[B, T]``: padding, which stands behind a row's
-tokens. No mask: all keys. Anything else, a bias or a window, has no plugin.
+it has, and see what stands before them. A mask of keys that is a graph input ``[B, T]``: padding, where whoever makes
+it promises that it stands behind a row's tokens; of a client's own mask nothing says so. No mask: all keys. Anything
+else, a bias or a window, has no plugin.
 
 Legend: B batch, S queries, T keys, M capacity, H query heads, G key and value heads, D head size.
 """
@@ -17,7 +18,6 @@ from attendant.errors import ConfigError
 from export.passes.match.head_layout import producer
 from models.kernel_configs.heads import HeadsConfig
 
-_RESHAPING = ("Expand", "Unsqueeze", "Reshape", "Cast")
 _TYPES = {ir.DataType.FLOAT: "float32", ir.DataType.FLOAT16: "float16", ir.DataType.BFLOAT16: "bfloat16"}
 
 
@@ -58,9 +58,16 @@ class Reach:
 class Reaches:
     """Of the attentions of one graph; the lengths are computed once."""
 
-    def __init__(self, tape: Tape, graph: ir.Graph) -> None:
-        """Nothing is added to the graph until a node is asked for."""
+    def __init__(self, tape: Tape, graph: ir.Graph, padded_behind: bool) -> None:
+        """Nothing is added to the graph until a node is asked for.
+
+        Args:
+            tape: of the graph.
+            graph: to be asked about.
+            padded_behind: whether padding is known to stand behind a row's tokens.
+        """
         self._tape, self._inputs = tape, {value.name: value for value in graph.inputs}
+        self._padded_behind = padded_behind
         self._lengths: dict[tuple[str, ...], ir.Value] = {}
 
     def of(self, node: ir.Node) -> Reach:
@@ -80,14 +87,14 @@ class Reaches:
         cached = mask is not None and mask is self._inputs.get("self_mask")
         if cached:
             keys, values = _cache(keys), _cache(values)
-        lengths = self._cached() if cached else self._padded(mask) if mask is not None else self._whole(keys)
+        lengths = self._cached() if cached else self._padded(mask, keys) if mask is not None else self._whole(keys)
         return Reach(
             queries=queries,
             keys=keys,
             values=values,
             lengths=lengths,
             causal=cached,
-            heads=_heads(node, queries, keys),
+            heads=_heads(node, queries, keys, values),
             element_type=_type(queries),
         )
 
@@ -98,13 +105,12 @@ class Reaches:
             self._lengths["start",] = _as_int32(tape, tape.op("Add", [self._inputs["start"], steps]))
         return self._lengths["start",]
 
-    def _padded(self, mask: ir.Value) -> ir.Value:
-        source = mask
-        while (node := source.producer()) is not None and node.op_type in _RESHAPING:
-            source = _present(node.inputs[0])
-        is_mask = source.is_graph_input() and source.dtype == ir.DataType.BOOL
-        if not is_mask or source.shape is None or len(source.shape) != 2:
-            raise RefusalError("its mask is no padding: a bias, or a window")
+    def _padded(self, mask: ir.Value, keys: ir.Value) -> ir.Value:
+        source = _mask_of_keys(mask, keys)
+        if source is None:
+            raise RefusalError("its mask is no padding: a bias, or a window, or not of its keys")
+        if not self._padded_behind:
+            raise RefusalError("its mask is a client's own: nothing says that padding stands behind a row's tokens")
         key = ("padding", str(source.name))
         if key not in self._lengths:
             axis = self._tape.op("Constant", [], {"value_ints": [1]})
@@ -120,6 +126,19 @@ class Reaches:
         return self._lengths[key]
 
 
+def _mask_of_keys(mask: ir.Value, keys: ir.Value) -> ir.Value | None:
+    # An input [B, T] → [B, 1, 1, T], which may be repeated for queries and heads; by shapes alone, none has moved.
+    repeated = producer(mask, "Expand")
+    row = mask if repeated is None else repeated.inputs[0]
+    node = None if row is None else row.producer()
+    source = None if node is None or node.op_type not in ("Unsqueeze", "Reshape") else node.inputs[0]
+    if row is None or source is None or not source.is_graph_input() or source.dtype != ir.DataType.BOOL:
+        return None
+    if keys.shape is None or source.shape != (keys.shape[0], keys.shape[2]):
+        return None
+    return source if row.shape == (keys.shape[0], 1, 1, keys.shape[2]) else None
+
+
 def _cache(value: ir.Value) -> ir.Value:
     sliced = producer(value, "Slice")
     whole = value if sliced is None else _present(sliced.inputs[0])
@@ -128,8 +147,11 @@ def _cache(value: ir.Value) -> ir.Value:
     return whole
 
 
-def _heads(node: ir.Node, queries: ir.Value, keys: ir.Value) -> HeadsConfig:
+def _heads(node: ir.Node, queries: ir.Value, keys: ir.Value, values: ir.Value) -> HeadsConfig:
     heads, groups, size = _sizes(queries)[1], _sizes(keys)[1], _sizes(queries)[3]
+    for others in (keys, values):
+        if (found := (_sizes(others)[1], _sizes(others)[3])) != (groups, size):
+            raise RefusalError(f"{found[0]} heads of {found[1]} beside {groups} of {size}: plugins take one number")
     scale = node.attributes.get_float("scale", None)
     if scale is not None and not math.isclose(scale, size**-0.5, rel_tol=1e-6):
         raise RefusalError(f"its scale is {scale:g}, not 1/√{size}: plugins are handed no such numbers")

@@ -4,6 +4,7 @@ Legend: as attention_reach.py.
 """
 
 from abc import abstractmethod
+from dataclasses import dataclass
 
 import onnx_ir as ir
 from onnx_ir.tape import Tape
@@ -13,10 +14,16 @@ from export.passes.match.attention_reach import Reach, Reaches, RefusalError
 from export.passes.match.products import replace_value
 
 
+@dataclass(frozen=True, kw_only=True)
 class FuseAttention(Rewrite):
-    """Replace every Attention for which there is a plugin."""
+    """Replace every Attention for which there is a plugin.
+
+    Attributes:
+        padded_behind: whether padding is known to stand behind a row's tokens; masks are no plugin's if it is not.
+    """
 
     operators = frozenset({"Attention"})
+    padded_behind: bool = False
 
     @abstractmethod
     def fuse(self, tape: Tape, reach: Reach, name: str) -> ir.Value:
@@ -36,7 +43,7 @@ class FuseAttention(Rewrite):
 
     def rewrite(self, graph: ir.Graph, result: RewriteResult) -> None:
         tape = Tape(graph)
-        reaches = Reaches(tape, graph)
+        reaches = Reaches(tape, graph, self.padded_behind)
         for node in [node for node in graph if node.op_type == "Attention" and not node.domain]:
             old = node.outputs[0]
             try:
