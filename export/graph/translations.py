@@ -38,9 +38,9 @@ def _tensor_scatter(cache: Any, new: Any, start: Any) -> Any:
 
 
 def _attention(
-    q_BHSD: Any,
-    k_BHTD: Any,
-    v_BHTD: Any,
+    query: Any,
+    key: Any,
+    value: Any,
     attn_mask: Any = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
@@ -48,12 +48,31 @@ def _attention(
     enable_gqa: bool = False,
 ) -> Any:
     mask, attributes = attn_mask, {} if scale is None else {"scale": scale}
-    if mask is not None and mask.shape[-2] == 1 and q_BHSD.shape[2] != 1:
+    mask_axes = 0 if mask is None else len(mask.shape)
+    if mask is not None and mask.shape[-2] == 1 and query.shape[-2] != 1:
         # ONNX Runtime 1.31 does not broadcast the query axis, though the standard lets it (attention_helper.h).
-        ones, length = [_op.Constant(value_ints=[1])] * (len(mask.shape) - 2), _op.Shape(q_BHSD, start=2, end=3)
-        mask = _op.Expand(mask, _op.Concat(*ones, length, _op.Constant(value_ints=[1]), axis=0))
-    outputs_BHSD, *_ = _op.Attention(q_BHSD, k_BHTD, v_BHTD, mask, is_causal=int(is_causal), **attributes)
-    return outputs_BHSD
+        ones, length = [_ints(1)] * (mask_axes - 2), _op.Shape(query, start=-2, end=-1)
+        mask = _op.Expand(mask, _op.Concat(*ones, length, _ints(1), axis=0))
+    if len(query.shape) == 4:
+        return _op.Attention(query, key, value, mask, is_causal=int(is_causal), **attributes)[0]
+    in_heads = enable_gqa or len(query.shape) > 4
+    if mask_axes > 3:
+        mask = _op.Expand(mask, _op.Concat(_op.Shape(query, end=-3), _ints(1, 1, 1), axis=0))
+    if mask_axes > 2:
+        mask = _fold(mask, in_heads)
+    folded = [_fold(tensor, in_heads) for tensor in (query, key, value)]
+    outputs_BHSD = _op.Attention(*folded, mask, is_causal=int(is_causal), **attributes)[0]
+    return _op.Reshape(outputs_BHSD, _op.Concat(_op.Shape(query, end=-1), _op.Shape(value, start=-1), axis=0))
+
+
+def _fold(tensor: Any, in_heads: bool) -> Any:
+    """[..., H, S, D] or, of one head, [..., S, D] as the standard has it: [B, H, S, D]."""
+    heads = _op.Shape(tensor, start=-3, end=-2) if in_heads else _ints(1)
+    return _op.Reshape(tensor, _op.Concat(_ints(-1), heads, _op.Shape(tensor, start=-2), axis=0))
+
+
+def _ints(*values: int) -> Any:
+    return _op.Constant(value_ints=list(values))
 
 
 def _clamp(values: Any, least: float | None = None, most: float | None = None) -> Any:

@@ -4,11 +4,12 @@
     after     Softmax(Q · scale @ Kᵀ + bias) @ V
 
     before    Attention(Q, K, V, mask)                 mask: boolean, of a run
-    after     (Softmax(Q · scale @ Kᵀ + (seen − 1) · 10³⁰) · max seen) @ V,   seen = Cast(mask)
+    after     (Softmax(Q · scale @ Kᵀ − unseen · 10³⁰) · max seen) @ V,   seen = Cast(mask), unseen = Cast(Not mask)
 
 OpenVINO 2026.4 takes such Attention apart with a guard for rows that see nothing, and does not put it together again. A
 constant bias that has such rows stays with the guard: the softmax of −∞ alone is no number. Under a mask their weights
-are zeros, as Attention's are; 10³⁰ is finite in bfloat16 too.
+are zeros, as Attention's are; 10³⁰ is finite in bfloat16 too. Of (seen − 1) · 10³⁰ OpenVINO may add −10³⁰ to scores
+first, which are nothing beside it.
 
 Legend: B batch, H heads, P positions, D head size.
 Source: ONNX operator specification, Attention; Vaswani et al. 2017, section 3.2.1.
@@ -24,7 +25,7 @@ from export.graph.rewrite import Rewrite, RewriteResult
 from export.passes.match.products import add_initializer, replace_value
 from export.passes.match.score_factors import bias_of, is_masked, sees_all
 
-_UNSEEN = 1e30
+_UNSEEN = -1e30
 _EXCHANGED = [0, 1, 3, 2]
 
 
@@ -59,10 +60,10 @@ class AttendByProducts(Rewrite):
 
 def _added_and_seen(tape: Tape, graph: ir.Graph, mask: ir.Value) -> tuple[ir.Value, ir.Value]:
     """What a mask adds to scores, and for each row whether it sees anything, 1 or 0."""
-    one, far = (add_initializer(graph, f"mask.{x:g}", np.array(x, np.float32)) for x in (1, _UNSEEN))
+    far = add_initializer(graph, f"mask.{_UNSEEN:g}", np.array(_UNSEEN, np.float32))
     last = add_initializer(graph, "mask.last_axis", np.array([-1]))
-    seen = tape.op("Cast", [mask], {"to": ir.DataType.FLOAT})
-    return tape.op("Mul", [tape.op("Sub", [seen, one]), far]), tape.op("ReduceMax", [seen, last], {"keepdims": 1})
+    seen, unseen = (tape.op("Cast", [one], {"to": ir.DataType.FLOAT}) for one in (mask, tape.op("Not", [mask])))
+    return tape.op("Mul", [unseen, far]), tape.op("ReduceMax", [seen, last], {"keepdims": 1})
 
 
 def _beyond(node: ir.Node) -> str | None:

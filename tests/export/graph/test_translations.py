@@ -9,6 +9,7 @@ import torch
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
 
 from attendant.signature import GraphSignature, TensorSpec
 from export.graph.onnx_graph import onnx_from_torch
@@ -16,6 +17,7 @@ from models.layers.recurrent import CELLS, Recurrent
 from models.task_graph import TaskGraph
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.ort.runner import OrtRunner
+from tests.export.passes.modules import assert_computes, traced
 from tests.models.agreement import assert_rounded
 from tests.models.checkpoints.folders import tiny_checkpoint
 from tests.models.layers.recurrent_by_loops import recurrent_by_loops
@@ -233,3 +235,52 @@ def given_to(signature, memory, states, mask):
     memories = dict(zip([name for name in inputs if name in ("context", "memory", "memory_keys")], memory, strict=True))
     first = {f"state_{number:02d}": state for number, state in enumerate(states)}
     return {name: tensor.numpy() for name, tensor in {**memories, **first, "source_mask": mask}.items()}
+
+
+STEPS, HEAD = 6, 8
+BELOW = torch.ones(STEPS, STEPS).tril().bool()
+MASKS = {
+    "none": lambda x, scores: {},
+    "causal": lambda x, scores: {"is_causal": True},
+    "scaled": lambda x, scores: {"scale": 0.1},
+    "one of booleans": lambda x, scores: {"attn_mask": BELOW},
+    "one row": lambda x, scores: {"attn_mask": BELOW[3:4]},
+    "a bias of its own": lambda x, scores: {"attn_mask": scores},
+    "a row of its own": lambda x, scores: {"attn_mask": x[..., :1].transpose(-1, -2)},
+    "booleans of its own": lambda x, scores: {"attn_mask": (scores > 0) | BELOW},
+}
+AXES = {"no heads": (), "an axis in front of heads": (2, 3), "two axes in front of heads": (2, 2, 3)}
+
+
+class Attends(nn.Module):
+    """Attention of x [batch, *axes, steps, width], whose values have another width."""
+
+    def __init__(self, mask):
+        super().__init__()
+        torch.manual_seed(0)
+        self.query, self.key, self.value = nn.Linear(HEAD, HEAD), nn.Linear(HEAD, HEAD), nn.Linear(HEAD, 12)
+        self.mask = mask
+
+    def forward(self, x):
+        query, key, value = self.query(x), self.key(x), self.value(x)
+        given = self.mask(x, query @ key.transpose(-1, -2))
+        return scaled_dot_product_attention(query, key, value, **given)
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("axes", AXES)
+def test_attention_is_that_of_float64_whatever_axes_stand_in_front(axes, mask):
+    sizes, module = (*AXES[axes], STEPS, HEAD), Attends(MASKS[mask])
+    exported = traced(module, *sizes)
+    assert [node.op_type for node in exported.model.graph].count("Attention") == 1
+    assert_computes(exported, module)
+
+
+MASKS_OF_FIVE = {"heads": (3, 1, 1), "rows and heads": (2, 3, 1, 1), "rows": (2, 1, 1, 1), "one": (1, 1, 1, 1)}
+
+
+@pytest.mark.parametrize("shared", MASKS_OF_FIVE)
+def test_a_mask_is_shared_among_the_axes_that_it_lacks(shared):
+    bias = torch.randn(*MASKS_OF_FIVE[shared][:-2], STEPS, STEPS, generator=torch.Generator().manual_seed(2))
+    module = Attends(lambda x, scores: {"attn_mask": bias.to(x.dtype)})
+    assert_computes(traced(module, 2, 3, STEPS, HEAD), module)

@@ -7,7 +7,11 @@ import torch
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from export.passes.lowering import lower_graph
 from export.passes.openvino.attend_by_products import AttendByProducts
+from export.passes.ort.pack_products import PackProducts
+from export.passes.quantise.quantise_dynamic import QuantiseDynamic
+from serving.runtime.openvino.runner import OpenVinoRunner, openvino_is_installed
 from tests.export.passes.images import logits, operators
 from tests.export.passes.layers import session
 from tests.export.passes.modules import assert_computes, traced
@@ -100,3 +104,30 @@ def test_a_bias_with_a_row_that_sees_nothing_stays():
     refused = [f"{node.outputs[0].name}: its bias has a row that sees nothing"]
     assert AttendByProducts()(exported.model).refused == refused
     assert_computes(exported, attention)
+
+
+class SeesItsOwn(nn.Module):
+    """Attention under a mask of booleans that it makes of its input, behind products that int8 rounds."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.query, self.key, self.value = (nn.Linear(8, 8) for _ in range(3))
+
+    def forward(self, x):
+        seen = (x[..., :1] > -0.5).transpose(-1, -2)
+        return scaled_dot_product_attention(self.query(x), self.key(x.flip(-2)), self.value(x), seen)
+
+
+@pytest.mark.skipif(not openvino_is_installed(), reason="OpenVINO is not installed")
+@pytest.mark.parametrize("rounded", [False, True], ids=["fp32", "int8"])
+def test_openvino_keeps_the_scores_of_what_a_mask_shows(tmp_path, rounded):
+    exported = traced(SeesItsOwn(), 3, PLACES, 8)
+    for rewrite in (PackProducts(), QuantiseDynamic()) if rounded else ():
+        rewrite(exported.model)
+    x = np.random.default_rng(0).standard_normal((5, 3, PLACES, 8)).astype(np.float32)
+    expected = session(exported.model).run(None, {"x": x})[0]
+    exported.write(tmp_path)
+    (form,) = lower_graph(exported, tmp_path, ["openvino-cpu"])
+    found = OpenVinoRunner(tmp_path / form.file, exported.signature).run({"x": x})["y0"].numpy()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
