@@ -4,10 +4,10 @@ Measured on one core in float32, at batches of 1 and 8: for encoders and models 
 takes 0.82 to 0.97 of ONNX Runtime's time; for graphs of less than a megabyte, as much as twice its time. In static int8
 it is 0.70 to 0.98, and 0.74 to 1.9: there OpenVINO reads signed activations, and ONNX Runtime the lowered graph with
 unsigned ones. Other graphs in integers run on ONNX Runtime unless OpenVINO is requested: ViT-S/16 and Swin-T in int8
-take 0.5 to 0.7 of their time in float32 there, and 1.1 to 1.3 of it on OpenVINO. Models with windows have a graph for
-OpenVINO (:mod:`export.passes.lowering`), which these figures are older than. Graphs that update a cache run on
-ONNX Runtime whatever is asked. A graph whose engine lies in the artefact runs on TensorRT unless another runtime is
-asked for. Artefacts of ``export torch`` run on torch, and on nothing else.
+take 0.5 to 0.7 of their time in float32 there, and 1.1 to 1.3 of it on OpenVINO. Models with windows, and encoders of
+texts, have a graph for OpenVINO (:mod:`export.passes.lowering`), which these figures are older than. Graphs that update
+a cache run on ONNX Runtime whatever is asked. A graph whose engine lies in the artefact runs on TensorRT unless another
+runtime is asked for. Artefacts of ``export torch`` run on torch, and on nothing else.
 """
 
 from collections.abc import Callable, Iterable
