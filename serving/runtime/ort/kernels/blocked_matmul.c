@@ -237,7 +237,7 @@ INLINE Floats activated(Floats p, int64_t activation) {
     return times(p, divide(numerator, add_floats(e, all_floats(1.0f))));
 }
 
-/* What follows a product: bias, activation, gate, what is added. */
+/* What follows a product: bias, activation, gate, what is added. Of two vectors of p, one is answered where the other gates it. */
 INLINE void finish(const Work *w, int64_t tile, int64_t row, const int rows, const int vectors, Floats p[][2]) {
     const Kernel *k = w->kernel;
     for (int m = 0; m < rows; ++m) {
