@@ -19,7 +19,7 @@ LEFT_OUT = {
     "the Triton language": (
         *_in("models.kernels", "additive_attention combine_splits compile decode_append_attention decode_attention"),
         *_in("models.kernels", "figures flash_attention gated_product interpreter launch online_softmax ptxas"),
-        *_in("models.kernels", "rotary rotate_append"),
+        *_in("models.kernels", "rotary rotate_append skinny_product"),
         *_in("models.kernels", "hopper_figures hopper_flash_attention hopper_partitions tma window_attention"),
         "serving.runtime.torch.attention",
     ),

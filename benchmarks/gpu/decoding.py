@@ -6,7 +6,8 @@ Variants take turns on the same caches; the figure is the median of all rounds, 
 cached positions as the table says. Weights are random.
 
     recorded      as served: CUDA graphs, our kernels of attention
-    library       the same, attention by torch's own kernels
+    products      the same, products of one or two rows by torch's library
+    library       the same, attention by torch's own kernels, and products
     not recorded  as served, kernel by kernel
     compiled      torch.compile of the module with torch's attention, recorded (--compile BATCH …: minutes)
     onnxruntime   the CUDA provider on an artefact of `export onnx` (--onnx), which need not have this shape
@@ -34,6 +35,7 @@ from benchmarks.harness.report import Benchmark, table
 from benchmarks.harness.rounds import alternate
 from models.families.decoder import Decoder
 from models.layers.attend import attend_in_groups
+from models.layers.few_rows import step_by
 from models.presets import PRESETS
 from models.tasks import generate
 from serving.runtime.cached_decoder import CachedDecoder
@@ -42,7 +44,7 @@ from serving.runtime.torch.runner import TorchRunner
 
 BENCHMARK = Benchmark("gpu-decoding", "Decoding on a GPU", __doc__, "benchmarks.gpu.decoding")
 GB = 1e9
-VARIANTS = ("recorded", "library", "not recorded")
+VARIANTS = ("recorded", "products", "library", "not recorded")
 LIMIT_SHARE = 0.7
 """Of the bandwidth limit, what a step of one row as it is served is to reach."""
 Row = dict[str, Any]
@@ -180,12 +182,15 @@ def table_bytes(folder: Path) -> int:
 def runner_of(variant: str, signature: GraphSignature, module: nn.Module, device: torch.device) -> TorchRunner:
     """A runner of a module that all variants share."""
     by_torch = variant in ("library", "compiled")
-    module = with_the_same_weights(module) if by_torch else module
+    module = module if variant in ("recorded", "not recorded") else with_the_same_weights(module)
     attention = attend_in_groups if by_torch else attention_for(device)
     if variant == "compiled":
         module = cast(nn.Module, torch.compile(module, dynamic=False))
     recorder = (lambda warm_up, work: work) if variant == "not recorded" or device.type == "cpu" else None
-    return TorchRunner(signature, module, device, torch.bfloat16, recorder=recorder, attention=attention)
+    runner = TorchRunner(signature, module, device, torch.bfloat16, recorder=recorder, attention=attention)
+    if variant == "products":
+        step_by(module, None)
+    return runner
 
 
 def in_bfloat16(signature: GraphSignature) -> GraphSignature:

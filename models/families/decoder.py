@@ -19,6 +19,7 @@ from attendant.config import require, require_bool, require_choice, require_frac
 from models.families.family import Family
 from models.layers.attention import MultiHeadAttention
 from models.layers.embedding import TiedEmbedding
+from models.layers.few_rows import FewRows, Stepping
 from models.layers.kv_cache import KeysValues, Remember, Remembering, remember_nothing, take_positions
 from models.layers.masks import causal_mask, window_mask
 from models.layers.mlp import ACTIVATIONS, MLP, Activation, GatedMLP
@@ -104,7 +105,7 @@ class DecoderConfig:
         require(inside, f"first_window_layer from 0 to {self.layers - 1}", self.first_window_layer)
 
 
-class CausalBlock(nn.Module):
+class CausalBlock(Stepping):
     """Causal self-attention and MLP, each behind a pre-norm residual."""
 
     def __init__(self, config: DecoderConfig, window: int | None) -> None:
@@ -143,10 +144,29 @@ class CausalBlock(nn.Module):
             keys = torch.arange(mask.shape[3], device=mask.device)
             mask = mask & window_mask(positions, keys, self.window)
 
+        if self.few_rows is not None and self.few_rows.takes(hidden):
+            return self._step(hidden, remember, mask, rotation, self.few_rows)
         attend = self.attention.attend_behind
         attended = self.attention_residual(hidden, lambda x: attend(x, remember, mask, rotation=rotation))
         mixed: Tensor = self.mlp_residual(attended, self.mlp)
         return mixed
+
+    def _step(self, hidden: Tensor, remember: Remember, mask: Tensor, rotation: Rotation | None, by: FewRows) -> Tensor:
+        attention, mlp, norm = self.attention, self.mlp, self.attention_residual.norm
+        if attention.joined is None:
+            layers = attention.query, attention.key, attention.value
+            projected = tuple(by.multiply(hidden, layer, norm) for layer in layers)
+        else:
+            projected = attention.joined.split(by.multiply(hidden, attention.joined, norm))
+        heads = attention.attend_projected(projected, remember, mask, rotation)
+        hidden, norm = by.multiply(heads, attention.output, residual=hidden), self.mlp_residual.norm
+        if isinstance(mlp, MLP):
+            inner = mlp.activation(by.multiply(hidden, mlp.expand, norm))
+        elif mlp.joined is not None and isinstance(mlp.activation, nn.SiLU):
+            inner = by.multiply(hidden, mlp.joined, norm, gated=True)
+        else:
+            inner = mlp.activation(by.multiply(hidden, mlp.gate, norm)) * by.multiply(hidden, mlp.expand, norm)
+        return by.multiply(inner, mlp.contract, residual=hidden)
 
 
 class Decoder(Remembering):

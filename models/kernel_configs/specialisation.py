@@ -29,6 +29,7 @@ class Specialisation:
         boxes: argument ``[B, H, S, D]`` → the box ``[1, rows, D]`` that TMA moves of its matrices: the kernel gets a
             descriptor in its place, which Triton's launcher makes and nobody else.
         registers: of each thread at launch; the compiler's choice if not given.
+        overlaps: whether it is launched before the launch before it has ended, for which it waits itself.
     """
 
     kernel: Any
@@ -38,6 +39,7 @@ class Specialisation:
     stages: int
     boxes: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
     registers: int | None = None
+    overlaps: bool = False
 
 
 def pointer(dtype: str) -> str:

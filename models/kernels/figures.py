@@ -27,6 +27,7 @@ from models.kernels import (
     flash_attention,
     gated_product,
     rotate_append,
+    skinny_product,
     window_attention,
 )
 from models.kernels.compile import CompiledKernel, compile_kernel, compile_to_fit
@@ -46,6 +47,7 @@ USUAL: dict[str, Callable[[GpuTarget], Specialisation]] = {
     "decode_append_attention": lambda target: decode_append_attention.specialise(_HEADS, "half", 4, 16, target),
     "rotate_append": lambda target: rotate_append.specialise(_HEADS, "half", together=True),
     "gated_product": lambda target: gated_product.specialise("float16"),
+    "skinny_product": lambda target: skinny_product.specialise(2048, 1, "float16", target, ("rms", 1e-5), gated=True),
     "combine_splits": lambda target: combine_splits.specialise(128, 16, "float16"),
     "window_attention": lambda target: window_attention.specialise(_SWIN, target),
     "window_attention, cosine": lambda target: window_attention.specialise(_SWIN_V2, target),

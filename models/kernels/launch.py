@@ -85,6 +85,8 @@ def keywords(specialised: Specialisation, arguments: Arguments) -> dict[str, Any
     settings["enable_fp_fusion"] = FP_FUSION
     if specialised.registers is not None:
         settings["maxnreg"] = specialised.registers
+    if specialised.overlaps:
+        settings["launch_pdl"] = True
     described: dict[str, Any] = {}
     if specialised.boxes:
         from models.kernels.tma import describe_tensor  # here, because Triton may lack Gluon

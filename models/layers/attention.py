@@ -10,6 +10,8 @@ Generalized Multi-Query Transformer Models", section 2.2 (grouped heads); Henry 
 for Transformers" (normalised queries and keys, in Qwen3's form: an RMSNorm over each head).
 """
 
+from collections.abc import Sequence
+
 from torch import Tensor, nn
 
 from attendant.config import require
@@ -122,21 +124,29 @@ class MultiHeadAttention(Joining):
         Returns:
             ``[B, S, E]``.
         """
-        at_once = self.attend.append if self.attend.observer is None and bias is None else None
-        if at_once is None or not isinstance(remember, InPlaceWriter):
+        if self.attend.append is None or bias is not None:
             return self.attend_to(inputs, *remember(*self.keys_and_values(inputs, rotation)), mask, bias, rotation)
-        q_BHSD, k_BGSD, v_BGSD = self._project(inputs)
-        found = at_once(q_BHSD, k_BGSD, v_BGSD, rotation, remember.present, remember.start, mask, self.attend.scale)
+        outputs_BSE: Tensor = self.output(self.attend_projected(self._project(inputs), remember, mask, rotation))
+        return outputs_BSE
+
+    def attend_projected(
+        self, projected: Sequence[Tensor], remember: Remember, mask: Tensor, rotation: Rotation | None = None
+    ) -> Tensor:
+        """The middle of :meth:`attend_behind`: from three projections ``[B, S, F]`` to joined heads ``[B, S, H D]``."""
+        q_BHSD, k_BGSD, v_BGSD = self._heads(projected)
+        found, at_once = None, self.attend.append if self.attend.observer is None else None
+        if at_once is not None and isinstance(remember, InPlaceWriter):
+            found = at_once(q_BHSD, k_BGSD, v_BGSD, rotation, remember.present, remember.start, mask, self.attend.scale)
         if found is None:
-            turned = (q_BHSD, k_BGSD) if rotation is None else map(rotation.apply, (q_BHSD, k_BGSD))
-            q_BHSD, k_BGSD = turned
+            if rotation is not None:
+                q_BHSD, k_BGSD = rotation.apply(q_BHSD), rotation.apply(k_BGSD)
             found = self.attend(q_BHSD, *remember(k_BGSD, v_BGSD), mask)
-        return self._join(found)
+        return found.transpose(1, 2).flatten(2)
 
     def forward(self, inputs: Tensor, source: Tensor, mask: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
         """Attend from inputs ``[B, S, E]`` to a source ``[B, T, E]``; mask and bias: see :meth:`attend_to`."""
         if self.joined is not None and source is inputs:
-            return self._join(self.attend(*self._project(inputs), mask, bias))
+            return self._join(self.attend(*self._heads(self._project(inputs)), mask, bias))
         return self.attend_to(inputs, *self.keys_and_values(source), mask, bias)
 
     def joinable(self) -> tuple[nn.Linear, ...]:
@@ -144,10 +154,11 @@ class MultiHeadAttention(Joining):
         same = self.query.in_features == self.key.in_features
         return (self.query, self.key, self.value) if same else ()
 
-    def _project(self, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values of inputs ``[B, S, E]``, none of them rotated."""
-        layers = self.query, self.key, self.value
-        projected = self.joined(inputs) if self.joined else (layer(inputs) for layer in layers)
+    def _project(self, inputs: Tensor) -> Sequence[Tensor]:
+        return self.joined(inputs) if self.joined else [self.query(inputs), self.key(inputs), self.value(inputs)]
+
+    def _heads(self, projected: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of three projections ``[B, S, F]``, none of them rotated."""
         q_BHSD, k_BGSD, v_BGSD = map(self._split, projected)
         return self.query_norm(q_BHSD), self.key_norm(k_BGSD), v_BGSD
 

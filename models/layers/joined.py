@@ -30,7 +30,11 @@ class JoinedLinear:
 
     def __call__(self, inputs: Tensor) -> tuple[Tensor, ...]:
         """Of ``[B, S, E]`` each layer's ``[B, S, F]``, parts of one tensor."""
-        return torch.split(F.linear(inputs, self.weight, self.bias), self.widths, -1)
+        return self.split(F.linear(inputs, self.weight, self.bias))
+
+    def split(self, outputs: Tensor) -> tuple[Tensor, ...]:
+        """Of the product ``[B, S, ΣF]`` each layer's part."""
+        return torch.split(outputs, self.widths, -1)
 
 
 class Joining(nn.Module):

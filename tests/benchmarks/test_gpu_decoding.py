@@ -25,7 +25,10 @@ def test_a_trial_has_a_row_for_every_variant_and_is_written_down(started, langua
     assert page.read_text() in capsys.readouterr().out
     variants = {(row["variant"].split()[0], row["batch"], row["behind"]) for row in found["decoding"]}
     by_torch = {
-        (name, batch, behind) for name in ("recorded", "library", "not") for batch in (1, 2) for behind in (16, 64)
+        (name, batch, behind)
+        for name in ("recorded", "products", "library", "not")
+        for batch in (1, 2)
+        for behind in (16, 64)
     }
     assert variants == by_torch | {("onnxruntime", batch, 16) for batch in (1, 2)}
     assert all(row["step_ms"] > 0 and row["share_of_limit"] > 0 for row in found["decoding"])

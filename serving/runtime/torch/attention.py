@@ -3,7 +3,8 @@
 A kernel takes no mask, but how many of a row's keys it sees. That is known of the masks that are inputs of the graph:
 ``self_mask`` shows a row's new positions what stands before them, ``start`` + T keys; a padding mask shows all queries
 the keys that it counts. A mask that a layer has made anew (a window of positions), a bias, or heads without a kernel go
-to torch. Windows of a map have a kernel of their own, and gated MLPs one for what is between their products; of
+to torch. Windows of a map have a kernel of their own, gated MLPs one for what is between their products, and products
+of one or two rows one with what is around them; of
 additive attention torch's own are faster. On Hopper, many positions at once go by a kernel of its own in Gluon, where
 the heads are such that there is one.
 
@@ -11,9 +12,10 @@ Legend: B batch, S new positions, T keys, M capacity, H query heads, G key and v
 """
 
 from collections.abc import Callable, Mapping
+from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attendant.errors import ConfigError
 from models.kernel_configs.decode_tiles import most_rows, splits_for
@@ -25,8 +27,10 @@ from models.kernels.flash_attention import flash_attention
 from models.kernels.gated_product import gated_product
 from models.kernels.launch import lie_together
 from models.kernels.rotate_append import rotate_append
+from models.kernels.skinny_product import MOST_ROWS, skinny_product
 from models.kernels.window_attention import window_attention
 from models.layers.attend import attend_in_groups
+from models.layers.joined import JoinedLinear
 from models.layers.rope import Rotation
 
 Prefill = Callable[[Tensor, Tensor, Tensor, Tensor, bool, float | None], Tensor]
@@ -35,6 +39,25 @@ _FEW = 8
 """New positions up to which a cache is read in splits."""
 _MANY = 512
 """Keys from which the prefill of Hopper is faster: its warps take a while until they work side by side."""
+
+
+class SkinnyProducts:
+    """As :class:`models.layers.few_rows.FewRows`."""
+
+    def takes(self, hidden: Tensor) -> bool:
+        return hidden.numel() <= MOST_ROWS * hidden.shape[-1]
+
+    def multiply(
+        self,
+        inputs: Tensor,
+        linear: JoinedLinear | nn.Linear,
+        norm: nn.Module | None = None,
+        residual: Tensor | None = None,
+        gated: bool = False,
+    ) -> Tensor:
+        return skinny_product(
+            inputs.contiguous(), linear.weight, linear.bias, cast(nn.RMSNorm | None, norm), residual, gated
+        )
 
 
 class FusedAttention:
@@ -48,6 +71,7 @@ class FusedAttention:
             hopper: the prefill of Hopper, which raises ConfigError for heads that it is not made for; none elsewhere.
         """
         self._multiprocessors, self._hopper = multiprocessors, hopper
+        self.few_rows = SkinnyProducts()
         self._inputs: Mapping[str, Tensor] = {}
         self._lengths: dict[str, Tensor] = {}
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from attendant.signature import GraphSignature, TensorSpec
 from models.layers.attend import Kernel, attend_by, attend_in_groups
+from models.layers.few_rows import step_by
 from models.layers.joined import join_projections
 from models.layers.kv_cache import write_in_place
 from models.layers.mlp import scale_by
@@ -60,7 +61,7 @@ class TorchRunner:
             below: for inputs that index a table, its length.
             recorder: of what is done again; CUDA graphs on a GPU, and nothing on a CPU, if not given.
             attention: what every attention layer computes by; if it has a method ``begin``, that is told the inputs of
-                each run; if it has ``in_windows`` or ``scaled``, layers of that kind compute by it.
+                each run; if it has ``in_windows``, ``scaled`` or ``few_rows``, layers of that kind compute by it.
         """
         self.recordings, self.prompts = Recordings(), Recordings()
         self._signature, self._device, self._dtype = signature, device, dtype
@@ -73,6 +74,7 @@ class TorchRunner:
         attend_by(self._module, attention)
         attend_in_windows_by(self._module, getattr(attention, "in_windows", None))
         scale_by(self._module, getattr(attention, "scaled", None))
+        step_by(self._module, getattr(attention, "few_rows", None))
         # It packs its rows by lengths that the host must know, in the middle of what would be recorded.
         self._waits = any(isinstance(part, Recurrent) for part in self._module.modules())
         self._begin: Callable[[Mapping[str, Tensor]], None] = getattr(attention, "begin", _begin_nothing)

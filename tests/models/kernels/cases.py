@@ -95,6 +95,37 @@ def gated(package=KERNELS, dtype="float32", device="cpu", width=40, rows=(2, 3))
     return [(found, torch.nn.functional.silu(gate.double()) * scaled.double())]
 
 
+def skinny(
+    package=KERNELS,
+    dtype="float32",
+    device="cpu",
+    rows=1,
+    width=40,
+    columns=5,
+    norm="rms",
+    around="residual",
+    bias=True,
+):
+    """``around``: what is behind the product, ``gate``, ``residual`` or nothing."""
+    gated, generator = around == "gate", torch.Generator().manual_seed(0)
+    height = columns * (2 if gated else 1)
+    shapes = (rows, 1, width), (height, width), (height,), (rows, 1, columns)
+    drawn = [torch.randn(shape, generator=generator).to(DTYPES[dtype]).to(device) for shape in shapes]
+    inputs, weight, added, residual = drawn[0] + 1, drawn[1] / width**0.5, drawn[2], drawn[3]
+    layer = {"rms": torch.nn.RMSNorm, "layer": torch.nn.LayerNorm, None: None}[norm]
+    if layer is not None:
+        layer = layer(width, eps=1e-5).to(device, DTYPES[dtype]).requires_grad_(False)
+        for number in layer.parameters():
+            number.copy_(torch.randn(width, generator=generator))
+    added, residual = added if bias else None, residual if around == "residual" else None
+    found = _function(package, "skinny_product")(inputs, weight, added, layer, residual, gated)
+    normed = inputs if layer is None else layer(inputs)
+    wanted = torch.nn.functional.linear(normed.double(), weight.double(), None if added is None else added.double())
+    if gated:
+        wanted = torch.nn.functional.silu(wanted[..., :columns]) * wanted[..., columns:]
+    return [(found, wanted if residual is None else wanted + residual)]
+
+
 def as_one_product(*tensors):
     """Views of one tensor ``[B, S, W, D]``."""
     whole = torch.cat([x.transpose(1, 2) for x in tensors], 2)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import models.kernels
-from tests.models.kernels.cases import KERNELS, TOLERANCES, additive, append, decode, flash, windows, worst
+from tests.models.kernels.cases import KERNELS, TOLERANCES, additive, append, decode, flash, skinny, windows, worst
 
 SOURCES = Path(models.kernels.__file__).parent
 GROUPED = {"heads": 4, "kv_heads": 2, "size": 16}
@@ -18,6 +18,8 @@ CALLS = {
     "append": (append, {"queries": 3, "capacity": 300, "lengths": [290, 126], "causal": True, **GROUPED}),
     "windows": (windows, {"window": 4, "shift": 1, "cosine": True}),
     "additive": (additive, {}),
+    "gated": (skinny, {"rows": 2, "width": 2500, "norm": "layer", "around": "gate"}),
+    "added": (skinny, {"rows": 2}),
 }
 BUGS = {
     "upper-left instead of lower-right": ("flash", "flash_attention", "(s_S + past)", "s_S"),
@@ -85,6 +87,30 @@ BUGS = {
         "additive_attention",
         'tl.where(seen_S, scores_S, -float("inf"))',
         'tl.where(inside_S, scores_S, -float("inf"))',
+    ),
+    "a norm's mean is another row's": (
+        "gated",
+        "skinny_product",
+        "tl.where(n_N == row, mean_N, 0.0)",
+        "tl.where(n_N == 0, mean_N, 0.0)",
+    ),
+    "behind a row's end is not nothing": (
+        "gated",
+        "skinny_product",
+        "tl.where(e_E < WIDTH, load_part(row, e_E, WIDTH) - mean, 0.0)",
+        "load_part(row, e_E, WIDTH) - mean",
+    ),
+    "gates and what they scale change places": (
+        "gated",
+        "skinny_product",
+        "sum_NF / (1.0 + tl.exp(-sum_NF)) * scaled_NF",
+        "scaled_NF / (1.0 + tl.exp(-scaled_NF)) * sum_NF",
+    ),
+    "a residual is another row's": (
+        "added",
+        "skinny_product",
+        "tl.load(residual + place_NF",
+        "tl.load(residual + 0 * n_N[:, None] + f_F[None, :]",
     ),
     "tanh is a sigmoid": ("additive", "additive_attention", "2.0 / (1.0 +", "1.0 / (1.0 +"),
 }

@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+from models.kernels.skinny_product import skinny_product
+from tests.models.agreement import difference
 from tests.models.kernels.cases import (
     DTYPES,
     TOLERANCES,
@@ -12,6 +14,7 @@ from tests.models.kernels.cases import (
     flash,
     gated,
     rotate,
+    skinny,
     windows,
     worst,
 )
@@ -22,7 +25,7 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
 ]
 LAUNCHERS = ["flash_attention", "decode_attention", "decode_append_attention", "combine_splits", "window_attention"]
-LAUNCHERS += ["additive_attention", "rotate_append", "gated_product"]
+LAUNCHERS += ["additive_attention", "rotate_append", "gated_product", "skinny_product"]
 # The hardware's exponential and three TF32 products a float32 product each err in the last places.
 ON_GPU = {**TOLERANCES, "float32": 5e-5}
 every_dtype = pytest.mark.parametrize("dtype", DTYPES)
@@ -103,3 +106,27 @@ def test_additive_attention(source, dtype):
 @every_dtype
 def test_gated_product(dtype):
     assert worst(gated(dtype=dtype, device="cuda", width=5632, rows=(8, 100))) <= 8 * ON_GPU[dtype]  # numbers up to 8
+
+
+@every_dtype
+@pytest.mark.parametrize("around", ["gate", "residual", None])
+@pytest.mark.parametrize("norm", ["rms", "layer", None])
+@pytest.mark.parametrize("rows", [1, 2])
+def test_skinny_product(rows, norm, around, dtype):
+    sizes = {"rows": rows, "width": 5632, "columns": 2049, "norm": norm, "around": around}
+    assert worst(skinny(dtype=dtype, device="cuda", **sizes)) <= 8 * ON_GPU[dtype]  # numbers up to 20
+
+
+def test_skinny_products_wait_for_what_they_read():
+    device, width = torch.device("cuda"), 2048
+    weights = torch.randn(40, width, width, generator=torch.Generator().manual_seed(0)).to(device) / width**0.5
+
+    def chain(multiply):
+        x = torch.ones(1, width, device=device)
+        for weight in weights:
+            x = multiply(x, weight)
+        return x
+
+    wanted = chain(lambda x, weight: (x.double() @ weight.double().T).float())
+    for _ in range(20):
+        assert difference(chain(skinny_product), wanted) < 1e-3
