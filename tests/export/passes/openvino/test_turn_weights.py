@@ -69,6 +69,10 @@ def lowered(graph, folder):
     return [folder / one.file for one in lower_graph(graph, folder, ["openvino-cpu"]) if one.file]
 
 
+def _quarter(w):
+    return w.chunk(2)[1].chunk(2, 1)[0]
+
+
 SPELLINGS = {
     "products": lambda x, w, _: (linear(x, w), x @ w),
     "one behind the other": lambda x, w, _: (linear(x, w) @ w,),
@@ -77,6 +81,8 @@ SPELLINGS = {
     "with a bias, turned twice": lambda x, w, b: (linear(linear(x[:, 0], w, b), w.T, b), x @ w.T),
     "sums over axes": lambda x, w, _: (torch.einsum("btc,dc->btd", x, w), torch.einsum("btc,cd->btd", x, w)),
     "a sum and a product": lambda x, w, _: (x @ w, torch.einsum("...c,dc->...d", x, w)),
+    "a quarter": lambda x, w, _: (x[..., :16] @ _quarter(w), linear(x[..., :16], _quarter(w))),
+    "a quarter, one behind the other": lambda x, w, _: (linear(x[..., :16], _quarter(w)) @ _quarter(w),),
     "a tied embedding": lambda x, w, _: (x @ w.T, nn.functional.embedding(torch.zeros_like(x[..., 0]).long(), w) @ w),
 }
 
@@ -115,8 +121,12 @@ def test_other_matrices_are_stored_once_and_the_graph_has_no_form_of_its_own(tmp
 BEHIND = {
     "nothing": "v = Identity(w)",
     "an axis in front": "v = Identity(batch)",
+    "three axes in front": "v = Identity(many)",
     "two turns": "u = Transpose(w) v = Transpose <perm = [1, 0]> (u)",
     "a type": "v = Cast <to = 1> (half)",
+    "a split": "s, v = Split <axis = 0, num_outputs = 2> (two)",
+    "an axis put in front and taken away": "u = Unsqueeze (w, first) v = Squeeze (u, first)",
+    "another order of sizes": "v = Reshape (flat, sizes)",
 }
 
 
@@ -124,19 +134,22 @@ BEHIND = {
 @pytest.mark.parametrize("behind", BEHIND)
 def test_openvino_multiplies_both_ways_behind_what_stands_before_a_product(tmp_path, behind):
     matrix = np.random.default_rng(0).standard_normal((WIDTH, WIDTH)).astype(np.float32)
-    turn = "Transpose <perm = [0, 2, 1]>" if behind == "an axis in front" else "Transpose <perm = [1, 0]>"
+    rank = {"an axis in front": 3, "three axes in front": 5}.get(behind, 2)
+    turn = f"Transpose <perm = {[*range(rank - 2), rank - 1, rank - 2]}>"
     text = f"""<ir_version: 10, opset_import: ["": 21]>
-    g (float[batch, 5, {WIDTH}] x) => (float[batch, 5, {WIDTH}] y, float[batch, 5, {WIDTH}] z)
+    g (float[batch, 5, {WIDTH}] x) => (float y, float z)
     {{ {BEHIND[behind]} t = {turn} (v) y = MatMul(x, t) z = MatMul(x, v) }}"""
     proto = onnx.parser.parse_model(text)
-    constants = {"w": matrix, "batch": matrix[None], "half": matrix.astype(np.float16)}
+    constants = {"w": matrix, "batch": matrix[None], "half": matrix.astype(np.float16), "first": np.array([0])}
+    constants |= {"two": np.concatenate([matrix, matrix]), "flat": matrix.ravel(), "sizes": np.array([WIDTH, WIDTH])}
+    constants["many"] = matrix[None, None, None]
     read = {name for node in proto.graph.node for name in node.input}
     proto.graph.initializer.extend(numpy_helper.from_array(constants[name], name) for name in read & constants.keys())
     model = ir.from_proto(proto)
     assert [TurnWeights()(model).fired, TurnWeights()(model).fired] == [1, 0]
     ir.save(model, tmp_path / "model.onnx")
     x = torch.randn(3, 5, WIDTH)
-    turned, as_it_is = openvinos(tmp_path / "model.onnx", x)
+    turned, as_it_is = (found.reshape(x.shape) for found in openvinos(tmp_path / "model.onnx", x))
     assert_near(turned, x.double().numpy() @ matrix.T.astype(np.float64), 0.01)
     assert_near(as_it_is, x.double().numpy() @ matrix.astype(np.float64), 0.01)
 
