@@ -11,6 +11,11 @@ constant bias that has such rows stays with the guard: the softmax of −∞ alo
 are zeros, as Attention's are; 10³⁰ is finite in bfloat16 too. Of (seen − 1) · 10³⁰ OpenVINO may add −10³⁰ to scores
 first, which are nothing beside it.
 
+Under a mask over a single key, whose weight is one or zero, OpenVINO takes it for seen, or never for seen, by either:
+
+    before    Attention(Q, K, V, mask)                 K, V: one position
+    after     V · Cast(mask), once for each position of Q
+
 Legend: B batch, H heads, P positions, D head size.
 Source: ONNX operator specification, Attention; Vaswani et al. 2017, section 3.2.1.
 """
@@ -30,13 +35,21 @@ _EXCHANGED = [0, 1, 3, 2]
 
 
 class AttendByProducts(Rewrite):
-    """Rewrite every Attention of float32 under a constant bias or a mask, of as many heads of keys as of queries."""
+    """Rewrite every Attention under a constant bias or a mask, of as many heads of keys as of queries.
+
+    It is of float32, or has a single key.
+    """
 
     operators = frozenset({"Attention"})
 
     def rewrite(self, graph: ir.Graph, result: RewriteResult) -> None:
         tape, masks = Tape(graph), dict[ir.Value, tuple[ir.Value, ir.Value]]()
         for node in [node for node in graph if is_masked(node) or (sees_all(node) and bias_of(node))]:
+            if _has_one_key(node):
+                replace_value(node.outputs[0], _seen_value(tape, node))
+                graph.remove(node, safe=True)
+                result.fired += 1
+                continue
             if (why := _beyond(node)) is not None:
                 result.refused.append(f"{node.outputs[0].name}: {why}")
                 continue
@@ -64,6 +77,23 @@ def _added_and_seen(tape: Tape, graph: ir.Graph, mask: ir.Value) -> tuple[ir.Val
     last = add_initializer(graph, "mask.last_axis", np.array([-1]))
     seen, unseen = (tape.op("Cast", [one], {"to": ir.DataType.FLOAT}) for one in (mask, tape.op("Not", [mask])))
     return tape.op("Mul", [unseen, far]), tape.op("ReduceMax", [seen, last], {"keepdims": 1})
+
+
+def _has_one_key(node: ir.Node) -> bool:
+    """Whether a node attends to one position under a mask, with as many heads of values as of queries."""
+    shapes = [value.shape for value in node.inputs[:2] if value is not None and value.shape is not None]
+    whole = len(shapes) == 2 and all(len(shape) == 4 for shape in shapes)
+    return whole and is_masked(node) and shapes[1][2] == 1 and shapes[0][1] == shapes[1][1]
+
+
+def _seen_value(tape: Tape, node: ir.Node) -> ir.Value:
+    queries, _, values, mask = node.inputs
+    assert queries is not None and values is not None and mask is not None and values.dtype is not None
+    ones, places = tape.op("Constant", [], {"value_ints": [1, 1]}), tape.op("Shape", [queries], {"start": 2, "end": 3})
+    last = tape.op("Constant", [], {"value_ints": [1]})
+    seen = tape.op("Cast", [mask], {"to": values.dtype})
+    shape = tape.op("Concat", [ones, places, last], {"axis": 0})
+    return tape.op("Mul", [tape.op("Expand", [values, shape]), seen])
 
 
 def _beyond(node: ir.Node) -> str | None:

@@ -1,5 +1,7 @@
 """Attention under a constant bias or a mask as two products: the same numbers but for the order of sums."""
 
+import copy
+
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -131,3 +133,33 @@ def test_openvino_keeps_the_scores_of_what_a_mask_shows(tmp_path, rounded):
     (form,) = lower_graph(exported, tmp_path, ["openvino-cpu"])
     found = OpenVinoRunner(tmp_path / form.file, exported.signature).run({"x": x})["y0"].numpy()
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
+class SeesOne(nn.Module):
+    """Attention of some places to one key, which some of them see, or all or none."""
+
+    def __init__(self, places):
+        super().__init__()
+        torch.manual_seed(0)
+        self.places, self.output = places, nn.Linear(8, 8)
+
+    def forward(self, x):
+        heads = x.unflatten(-1, (HEADS, -1)).transpose(1, 2)
+        seen = (x[:, None, : self.places, :1] > 0).expand(-1, HEADS, -1, -1)
+        attended = scaled_dot_product_attention(heads * 5, heads[:, :, :1], heads[:, :, :1] + 1, attn_mask=seen)
+        return self.output(attended.transpose(1, 2).flatten(2))
+
+
+@pytest.mark.skipif(not openvino_is_installed(), reason="OpenVINO is not installed")
+@pytest.mark.parametrize("narrow", [False, True], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("places", [1, PLACES])
+def test_a_single_key_is_seen_where_its_mask_says_so(tmp_path, places, narrow):
+    exported = traced(attention := SeesOne(places), PLACES, 8)
+    x = torch.randn(8, PLACES, 8, generator=torch.Generator().manual_seed(0))
+    wanted = copy.deepcopy(attention).double()(x.double()).detach().numpy()
+    exported.write(tmp_path)
+    (form,) = lower_graph(exported, tmp_path, ["openvino-cpu"])
+    assert "Attention" not in operators(ir.load(tmp_path / form.file))
+    runner = OpenVinoRunner(tmp_path / form.file, exported.signature, precision="bf16" if narrow else "f32")
+    found = runner.run({"x": x.numpy()})["y0"].numpy()
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=0.05 if narrow else 1e-5)
