@@ -85,6 +85,17 @@ def _clamp(values: Any, least: float | None = None, most: float | None = None) -
     return values
 
 
+def _where(condition: Any, chosen: Any, other: Any) -> Any:
+    if other.dtype != onnxscript.BOOL.dtype:
+        return _op.Where(condition, chosen, other)
+    # ONNX Runtime 1.31 has Where for numbers alone.
+    return _op.Or(_op.And(condition, chosen), _op.And(_op.Not(condition), other))
+
+
+def _masked_fill(values: Any, mask: Any, filling: Any) -> Any:
+    return _where(mask, _op.CastLike(filling, values), values)
+
+
 def _recurrent(
     inputs: Any, lengths: Any, initial: Sequence[Any], weights: Sequence[Any], cell: str, bidirectional: bool
 ) -> Any:
@@ -125,6 +136,9 @@ def _order_gates(weight: Any, cell: str) -> Any:
 TRANSLATIONS: dict[Any, Any] = {
     torch.ops.aten.scaled_dot_product_attention.default: _attention,
     torch.ops.aten.clamp.default: _clamp,
+    torch.ops.aten.where.self: _where,
+    torch.ops.aten.masked_fill.Scalar: _masked_fill,
+    torch.ops.aten.masked_fill.Tensor: _masked_fill,
     TENSOR_SCATTER: _tensor_scatter,
     RECURRENT: _recurrent,
 }

@@ -136,6 +136,9 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
                     raise
                 for name in left_out:
                     (harmful if ended else stuck).count(name)
+            except asyncio.CancelledError:  # perhaps between the end of the server and the word of it
+                failed_before.append(server)
+                raise
             finally:
                 server.stop()
             # Of the last one the log stays for a while; where descriptors or the disk have run out, so do folders.

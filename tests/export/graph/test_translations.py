@@ -284,3 +284,17 @@ def test_a_mask_is_shared_among_the_axes_that_it_lacks(shared):
     bias = torch.randn(*MASKS_OF_FIVE[shared][:-2], STEPS, STEPS, generator=torch.Generator().manual_seed(2))
     module = Attends(lambda x, scores: {"attn_mask": bias.to(x.dtype)})
     assert_computes(traced(module, 2, 3, STEPS, HEAD), module)
+
+
+class ChoosesAmongBooleans(nn.Module):
+    """Booleans chosen by a condition, by torch's three spellings, and numbers chosen likewise."""
+
+    def forward(self, x):
+        condition, first, second = x > 0, x[..., :1] > 0.5, x < 1
+        chosen = torch.where(condition, first, second), first.masked_fill(condition, False), second & condition
+        kept = torch.where(condition, torch.ones_like(second), second)
+        return (*(one.float() for one in (*chosen, kept)), torch.where(condition, x, 0.0))
+
+
+def test_booleans_are_chosen_among_as_numbers_are():
+    assert_computes(traced(module := ChoosesAmongBooleans(), 3, 4), module)

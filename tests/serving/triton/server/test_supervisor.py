@@ -119,6 +119,20 @@ def test_a_dead_server_is_started_anew_however_often_it_dies(settings, capsys):
     assert f"ended with {-signal.SIGKILL}" in capsys.readouterr().err
 
 
+def test_an_end_that_comes_as_the_server_is_found_dead_leaves_no_folder(settings):
+    folders = []
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        folders.append(servers[0].log.parent)
+        server_of(servers[0].group).kill()
+        while servers[0].poll() is None:  # found dead, before the supervisor hears of it
+            time.sleep(0.01)
+
+    supervised(settings, scenario)
+    assert folders and not folders[0].exists()
+
+
 @pytest.mark.planted
 def test_a_server_that_stands_still_is_replaced_and_one_that_pauses_is_not(settings, capsys):
     async def scenario(servers, lacks):
