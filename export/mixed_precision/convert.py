@@ -20,6 +20,7 @@ from export.mixed_precision.integers import to_integers
 from export.mixed_precision.outcome import Outcome
 from export.mixed_precision.request import Request
 from export.mixed_precision.source import graphs_of, opset_of, read_newer, read_source
+from export.passes.openvino.part_convolutions import PartConvolutions
 from export.passes.openvino.turn_weights import TurnWeights
 from export.passes.tensorrt.passes import PASSES, TENSORRT
 from export.targets.check import ConstraintCheck, validate
@@ -34,7 +35,7 @@ _OLDEST_TYPED = 9
 """The oldest that TensorRT reads, and that has Where, of which a simulation is made."""
 _SAME = 1e-5
 """The drift up to which a graph of a newer opset is the same: kernels add in another order."""
-_PASSES = {TENSORRT: PASSES, "openvino-cpu": (TurnWeights(),)}
+_PASSES = {TENSORRT: PASSES, "openvino-cpu": (TurnWeights(), PartConvolutions())}
 _LARGE = 2**30
 """Bytes of weights from which they stand in a file beside the graph, which ends at 2 GB."""
 

@@ -27,6 +27,7 @@ from export.passes.openvino.batch_windows import BatchWindows
 from export.passes.openvino.divide_while_rounding import DivideWhileRounding
 from export.passes.openvino.gather_windows import GatherWindows
 from export.passes.openvino.normalise_rows import NormaliseRows
+from export.passes.openvino.part_convolutions import PartConvolutions
 from export.passes.openvino.round_before_moves import RoundBeforeMoves
 from export.passes.openvino.round_in_multiplications import RoundInMultiplications
 from export.passes.openvino.round_score_factors import RoundScoreFactors
@@ -59,6 +60,7 @@ LOWERINGS: dict[str, tuple[Rewrite, ...]] = {
         RoundBeforeMoves(),
         RoundInMultiplications(),
         TurnWeights(),
+        PartConvolutions(),
     ),
     TENSORRT: PASSES,
 }

@@ -21,6 +21,7 @@ from attendant.tensor_names import PREFILL
 from export.graph.exported_graph import ExportedGraph, Origins, require_signature, require_standard
 from export.graph.rewrite import Rewrite, Rewrites
 from export.passes.lowering import LOWERINGS, lower_graph
+from export.passes.openvino.part_convolutions import PartConvolutions
 from export.passes.openvino.turn_weights import TurnWeights
 from export.passes.ort.pack_products import BETWEEN, PackProducts
 from export.passes.quantise.block_quantisers import half_quadratic
@@ -106,7 +107,11 @@ _LAST_IN_8_BITS = (PackProducts(), QuantiseDynamic(last_only=True), QuantiseTabl
 PASSES: dict[str, Callable[[PassInputs], Sequence[Rewrite]]] = {
     "fp32": lambda _: (),
     "fp16": lambda inputs: (_lower_precision(_HALF, inputs.signature),),
-    "bf16": lambda inputs: (_lower_precision(ir.DataType.BFLOAT16, inputs.signature), TurnWeights()),
+    "bf16": lambda inputs: (
+        _lower_precision(ir.DataType.BFLOAT16, inputs.signature),
+        TurnWeights(),
+        PartConvolutions(),
+    ),
     "fp8": _float8_passes,
     "int8": lambda inputs: _kept_passes(inputs) or (PackProducts(), QuantiseDynamic(), QuantiseTables()),
     "int8-static": _static_passes,
