@@ -19,6 +19,7 @@ from serving.engine.output.alignment import alignment_of
 from serving.engine.output_processor import OutputProcessor
 from serving.engine.request import Request, Sequence, create_sequence, pad_tokens
 from serving.engine.sampling.draft_length import DraftLength
+from serving.engine.sampling.earlier_answers import EarlierAnswers
 from serving.engine.sampling.sampler import SampledToken, require_numbers, score_token
 from serving.engine.scheduler import failure
 from serving.engine.settings import EngineSettings
@@ -63,7 +64,7 @@ class Executor:
         vocabulary = next(spec.axes[-1] for spec in model.decoder.signature.outputs if spec.name == LOGITS)
         self._scored_at_once = max(1, SCORED_VALUES // int(vocabulary))
         self._beams = BeamExecutor(model, batch, output_processor)
-        self._draft_length = DraftLength()
+        self._draft_length, self._earlier = DraftLength(), EarlierAnswers()
 
     def step(self) -> bool:
         """Do a step.
@@ -185,7 +186,7 @@ class Executor:
     def _accept_tokens(self, sequence: Sequence, scored: Scored) -> None:
         """Sample at each position that was scored, as long as the draft that follows it was right."""
         drafts, sequence.drafts = sequence.drafts, []
-        right = 0
+        right, over = 0, False
         try:
             while True:
                 sampled = _sample_token(sequence, scored.logits[right])
@@ -199,6 +200,8 @@ class Executor:
         self._meter.accepted += right
         if sequence.lookup is not None:
             sequence.lookup.odds.judge(len(drafts), right)
+            if over:
+                self._earlier.keep(sequence.tokens, sequence.output_length)
 
     def _draft(self, batch: list[Sequence]) -> int:
         if len(batch) > DRAFTING_ROWS or self._cache.capacity is None:
@@ -209,7 +212,8 @@ class Executor:
             options = sequence.request.options
             if sequence.lookup is not None and sequence.output_length:
                 left = sequence.request.max_tokens - sequence.output_length - 1
-                sequence.drafts = sequence.lookup.draft(max(0, min(options.num_speculative_tokens, room, left)))
+                count = max(0, min(options.num_speculative_tokens, room, left))
+                sequence.drafts = self._earlier.draft(sequence.tokens, count) or sequence.lookup.draft(count)
                 drafts.append((len(sequence.drafts), sequence.lookup.odds.probability))
         most = self._draft_length.best(len(batch), drafts)
         for sequence in batch:

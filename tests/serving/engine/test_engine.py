@@ -221,6 +221,20 @@ def test_drafts_change_no_token_and_save_steps_where_the_text_repeats_itself(lan
     assert 0 < generator.engine.meter.accepted <= generator.engine.meter.drafted
 
 
+def test_what_was_answered_before_is_a_draft_for_who_asks_it_again(language_model, monkeypatch):
+    monkeypatch.setattr(
+        draft_length.DraftLength, "best", lambda self, rows, drafts: max((n for n, _ in drafts), default=0)
+    )
+    model = loaded(LanguageModel, language_model, EngineSettings(max_num_seqs=1))
+    options = SamplingParams(max_tokens=20, ignore_eos=True, temperature=1.0, seed=3)
+    prompt, steps = list(range(2, 20)), [0]
+    plain = alone(model, prompt, options)
+    for asked in range(2):
+        assert alone(model, prompt, replace(options, num_speculative_tokens=8)) == plain, asked
+        steps.append(model.engine.meter.steps - sum(steps))
+    assert steps[2] < steps[1] / 3, "all but the first token of an answer like no other"
+
+
 def test_drafts_whose_steps_take_too_long_are_left_out_for_a_while(language_model, monkeypatch):
     model, recording = recorded(language_model, EngineSettings(max_num_seqs=1))
     now_s = [0.0]
