@@ -12,7 +12,7 @@ Legend: B batch, S new positions, T keys, M capacity, H query heads, G key and v
 """
 
 from collections.abc import Callable, Mapping
-from typing import cast
+from typing import cast, get_args
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,7 @@ from attendant.errors import ConfigError
 from models.kernel_configs.decode_tiles import most_rows, splits_for
 from models.kernel_configs.gpu_targets import target_of
 from models.kernel_configs.heads import heads_of
+from models.kernel_configs.specialisation import FloatType, type_name
 from models.kernels.decode_append_attention import decode_append_attention
 from models.kernels.decode_attention import decode_attention
 from models.kernels.flash_attention import flash_attention
@@ -45,7 +46,7 @@ class SkinnyProducts:
     """As :class:`models.layers.few_rows.FewRows`."""
 
     def takes(self, hidden: Tensor) -> bool:
-        return hidden.numel() <= MOST_ROWS * hidden.shape[-1]
+        return hidden.numel() <= MOST_ROWS * hidden.shape[-1] and type_name(hidden.dtype) in get_args(FloatType)
 
     def multiply(
         self,
