@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from attendant.errors import ConfigError
+from attendant.names import is_detail_name
 from attendant.signature import TensorSpec
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class CustomModel:
         name: of the model everywhere: artefact, Triton.
         module: the trained module, in float32.
         contract: its inputs and outputs.
-        details: what clients are to know of it: labels, units; free JSON values.
+        details: what clients are to know of it: labels, units; names in lower case, free JSON values.
         example: ``{"inputs": {name: nested lists}, "answer": {name: nested lists}}``, one row each; the server counts
             as ready when it answers it so. What the module itself says is the answer where none is given.
 
@@ -116,3 +117,7 @@ class CustomModel:
         for field_name, kind in kinds.items():
             if not isinstance(value := getattr(self, field_name), kind):
                 raise ConfigError(f"{field_name} of a CustomModel, a {kind.__name__}", f"{value!r:.100}", "correct it")
+        for name in self.details:
+            if not is_detail_name(name):
+                expected = "names of details of a CustomModel in lower case: letters, digits and _"
+                raise ConfigError(expected, f"{name!r:.100}", "rename it")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from attendant.errors import ArtefactError
-from attendant.names import is_plain_name, require_plain_name
+from attendant.names import is_detail_name, is_plain_name, require_plain_name
 from attendant.onnx_file import check_onnx_file
 from attendant.records import FormatError, read_record, write_record
 from attendant.signature import DType, GraphSignature, TensorSpec
@@ -119,6 +119,8 @@ class Manifest:
         for lowered in self.lowered:
             if lowered.file:
                 require_plain_name(lowered.file)
+        for name in self.details:
+            self._require(is_detail_name(name), "names of details in lower case: letters, digits and _", name)
         vocabularies = [graph.outputs[0].axes[-1] for graph in self.graphs if graph.name == "decoder" and graph.outputs]
         for vocabulary in vocabularies:
             fault = suppression_fault(self.details, vocabulary) if isinstance(vocabulary, int) else ""

@@ -27,7 +27,8 @@ MANIFESTS = st.builds(
     Manifest,
     name=NAMES,
     **{name: st.text(max_size=8) for name in ("task", "family", "source", "fingerprint")},
-    **dict.fromkeys(("config", "details", "example"), OBJECTS),
+    **dict.fromkeys(("config", "example"), OBJECTS),
+    details=st.dictionaries(st.from_regex("[a-z][a-z0-9_]{0,8}", fullmatch=True), st.integers(), max_size=3),
     versions=STRINGS,
     files=FILES,
     graphs=st.lists(signatures(), max_size=2).map(tuple),
@@ -258,6 +259,14 @@ def test_a_name_that_leads_elsewhere_is_refused_on_reading(place, name, artefact
         value["lowered"] = [record_to_json(Lowered(graph="model", target="ort-cpu", file=name))]
     path.write_text(json.dumps(value))
     with pytest.raises(ArtefactError, match="a name of at most 200 letters"):
+        Manifest.read(artefact)
+
+
+@pytest.mark.parametrize("name", ["EXECUTION_ENV_PATH", "TRITON_BATCH_STRATEGY_PATH", "Unit", "", "a\nb", "a" * 201])
+def test_a_detail_that_would_be_a_parameter_of_tritons_is_refused_on_reading(name, artefact):
+    path = artefact / MANIFEST_NAME
+    path.write_text(changed(path.read_text(), details={name: "$$TRITON_MODEL_DIRECTORY/1/env.data"}))
+    with pytest.raises(ArtefactError, match=r"names of details in lower case.* in the manifest of 'digits'"):
         Manifest.read(artefact)
 
 

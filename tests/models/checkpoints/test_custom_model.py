@@ -71,6 +71,8 @@ def test_a_file_that_gives_no_model_is_refused(tmp_path, text, message):
         ("module=Pooled()", "module=torch.jit.trace(nn.ReLU(), torch.ones(1))", ArtefactError, r"forward\(\) failed"),
         ('name="pooled"', "name=None", ConfigError, "name of a CustomModel, a str; found None"),
         ('{"unit": "volt"}', "['volt']", ConfigError, r"details of a CustomModel, a dict; found \['volt'\]"),
+        ('{"unit": "volt"}', "{'Unit': 'volt'}", ConfigError, "names of details .* in lower case.*; found 'Unit'"),
+        ('{"unit": "volt"}', "{7: 'volt'}", ConfigError, "names of details .* in lower case.*; found 7"),
         ('{"inputs": {"readings"', '[{"readings"', ConfigError, "example of a CustomModel, a dict"),
         ('largest={"time": 12}', 'largest={"time": 10**15}, smallest={"time": 10**12}', ArtefactError, "found Runtime"),
         ('("batch", "time", 8)', '("batch", "time", -8)', ArtefactError, "found RuntimeError: .*negative dimension"),
