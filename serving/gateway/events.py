@@ -98,12 +98,17 @@ async def _sent(
 
 
 class _Outbox:
-    """Events that wait for a client; those that come while others are sent leave together."""
+    """Events that wait for a client; those that come while others are sent leave together.
+
+    Attributes:
+        is_awaited: whether all before them was sent, and they leave as soon as the writer has its turn.
+    """
 
     def __init__(self) -> None:
         self._pending = bytearray()
         self._changed = asyncio.Event()
         self._ended = False
+        self.is_awaited = False
 
     @property
     def is_full(self) -> bool:
@@ -120,11 +125,15 @@ class _Outbox:
     async def next(self) -> bytes | None:
         """What there is; a comment where it is long in coming, and None at the end."""
         if not self._pending and not self._ended:
+            self.is_awaited = True
             try:
                 async with asyncio.timeout(ALIVE_S):
                     await self._changed.wait()
             except TimeoutError:
-                return _ALIVE
+                if not self._pending:
+                    return _ALIVE
+            finally:
+                self.is_awaited = False
         self._changed.clear()
         chunk, self._pending = bytes(self._pending), bytearray()
         return chunk or None
@@ -136,6 +145,8 @@ async def _read(
     try:
         one = await first
         while one is not None:
+            while outbox.is_full and outbox.is_awaited:
+                await asyncio.sleep(0)
             if outbox.is_full:
                 raise CancelledError("a client that reads its answer", f"{UNREAD_BYTES} bytes unread", "read faster")
             outbox.put(one)

@@ -14,9 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from attendant.errors import AttendantError, OutputError, ServerError
+from attendant.errors import AttendantError, ConfigError, OutputError, ServerError
 from clients.admin_key import AdminKey
-from clients.tls import Tls
+from clients.tls import Tls, file_versions
 from clients.triton_client import TritonClient
 from serving.triton.server.command import command_line
 from serving.triton.server.endpoints import Endpoints
@@ -79,6 +79,7 @@ class TritonServer:
         self._reaper: Reaper | None = None
         self._ended = False
         self._failed = False
+        self._own_client: Tls | None = None
         self._crashed, self._read_bytes = False, 0
         self._following = contextlib.ExitStack()
         self.endpoints = settings.endpoints
@@ -87,10 +88,12 @@ class TritonServer:
         self.name, self.regions = new_server_name(os.getpid()), new_server_name(os.getpid())
         self.admin_key: AdminKey = settings.admin_key
 
-    @cached_property
+    @property
     def own_client(self) -> Tls:
-        """How our own questions reach it."""
-        return self._settings.listen.own_client()
+        """How our own questions reach it: by the certificate that was in its files as it was found live."""
+        if self._own_client is None:
+            self._own_client = self._settings.listen.own_client()
+        return self._own_client
 
     @cached_property
     def _installation(self) -> Installation:
@@ -166,9 +169,17 @@ class TritonServer:
         Raises:
             ServerError: the server ended, or the time is over.
         """
-        deadline = time.monotonic() + timeout_s
-        async with TritonClient(self.endpoints.grpc, timeout_s=PROBE_TIMEOUT_S, tls=self.own_client) as client:
+        deadline, certificates = time.monotonic() + timeout_s, self._settings.listen.files
+        async with contextlib.AsyncExitStack() as asking:
+            read = file_versions(certificates)
+            client = await asking.enter_async_context(self._probe())
             while True:
+                # Triton reads them once it has loaded its models: what is renewed meanwhile is what it shows.
+                if (found := file_versions(certificates)) != read:
+                    with contextlib.suppress(ConfigError):  # half of a renewal; the other half comes
+                        self._own_client = self._settings.listen.own_client()
+                        await asking.aclose()
+                        client, read = await asking.enter_async_context(self._probe()), found
                 narrow_regions(self.regions)
                 with contextlib.suppress(ServerError):
                     if await client.server_name() == self.name:
@@ -179,6 +190,9 @@ class TritonServer:
                 if time.monotonic() > deadline:
                     raise self.failure(f"a tritonserver ready within {timeout_s:g} s", "it is not")
                 await asyncio.sleep(POLL_S)
+
+    def _probe(self) -> TritonClient:
+        return TritonClient(self.endpoints.grpc, timeout_s=PROBE_TIMEOUT_S, tls=self.own_client)
 
     def restore_workspace(self) -> None:
         """Lay out what somebody removed of its temporary folder: a model that is loaded needs what is in it.

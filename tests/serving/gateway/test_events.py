@@ -89,3 +89,23 @@ def test_a_refusal_that_nobody_waits_for_any_more_is_no_traceback():
 
     asyncio.run(leave())
     assert told == []
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_large_events_that_come_at_once_are_too_many_only_for_who_does_not_read(reads):
+    large = b"data: " + b"a" * events.UNREAD_BYTES + b"\n\n"
+
+    async def at_once():
+        for _ in range(5):
+            yield large
+
+    async def read():
+        response = await event_stream(Connected(), at_once())
+        parts = [await anext(response.body_iterator)]
+        if not reads:
+            await asyncio.sleep(0.05)
+        return b"".join(parts + [part async for part in response.body_iterator])
+
+    found = asyncio.run(read())
+    assert (found == 5 * large + events.DONE) == reads
+    assert (b"bytes unread" in found) != reads

@@ -182,3 +182,32 @@ def test_a_verb_takes_the_files_and_says_what_is_wrong_in_one_line(
     assert refused.stderr.count("\n") == 1 and "authority that we do not trust" in refused.stderr
     reached = run_here(*asked, "--ca", str(authority.ca))
     assert "absent.json" in reached.stderr, "the server was reached, and the file was not"
+
+
+def test_a_renewal_while_models_are_loaded_is_what_the_server_is_asked_by(tmp_path: Path):
+    slowly = sample_models.DOUBLE.replace(
+        "    def execute", "    def initialize(self, args):\n        __import__('time').sleep(3)\n\n    def execute", 1
+    )
+    sample_models.write(tmp_path / "models", "double", sample_models.DOUBLE_CONFIG, slowly)
+    authority = Authority(tmp_path / "certificates")
+    issued = authority.issue(HERE)
+    http, grpc, metrics = free_ports(3)
+    listen = ListenTls(**issued.listen, listen_ca=authority.ca)
+    ports = {"http_port": http, "grpc_port": grpc, "metrics_port": metrics}
+    server = TritonServer(ServerSettings(repository=tmp_path / "models", drain_timeout_s=2, listen=listen, **ports))
+
+    async def renew() -> None:
+        waiting = asyncio.ensure_future(server.wait_until_live(READY_S))
+        await asyncio.sleep(1.0)
+        assert not _listens(grpc)
+        key = issued.key.read_bytes()
+        authority.issue(HERE, "renewed")
+        renewed = issued.key.read_bytes()
+        issued.key.write_bytes(key)  # half of it
+        await asyncio.sleep(0.5)
+        issued.key.write_bytes(renewed)
+        await waiting
+        assert await _double(server.endpoints.grpc, server.own_client) == [2, 4]
+
+    with server:
+        asyncio.run(renew())
