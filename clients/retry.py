@@ -1,9 +1,17 @@
 """When a request that was not begun is sent again."""
 
 import random
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
-from attendant.errors import ConfigError
+from attendant.errors import BusyError, ConfigError, InputError
+
+Answer = TypeVar("Answer")
+CUT_TEXT = "incomplete string data"
+"""What Triton's Python backend says to all requests of a batch where the text of one ends within itself."""
+_BATCHES = 10
+"""In which a whole request may stand beside a cut one before it is refused."""
 
 GROWTH = 2.0
 _MOST_DOUBLINGS = 1000  # a float has no more: a longer pause than any
@@ -39,3 +47,18 @@ class RetryPolicy:
             return None
         doublings = min(tries - 1, _MOST_DOUBLINGS)
         return random.uniform(0, min(self.longest_pause_s, self.pause_s * GROWTH**doublings))  # noqa: S311  no secret  # nosec B311
+
+
+async def send_beside_cut_texts(send: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Send a request, whose own texts are whole, until no other of its batch is refused for a text that is cut.
+
+    Raises:
+        BusyError: there is one in each of many batches.
+    """
+    for _ in range(_BATCHES):
+        try:
+            return await send()
+        except InputError as error:
+            if CUT_TEXT not in error.found:
+                raise
+    raise BusyError("a batch of whole requests", f"a text of another that is cut, {_BATCHES} times", "ask again")

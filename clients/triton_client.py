@@ -28,7 +28,7 @@ from attendant.errors import (
 from clients.admin_key import AdminKey
 from clients.calls import CHANNEL, Calls, RequestStream
 from clients.request_context import call_timeout_s, headers, request_id
-from clients.retry import RetryPolicy
+from clients.retry import RetryPolicy, send_beside_cut_texts
 from clients.served_model import ServedModel
 from clients.silences import LOST_S, Silence, Silences, lost, read_health
 from clients.statuses import START, error_from, late, reading, require_message
@@ -233,7 +233,7 @@ class TritonClient:
             infer = self._client._channel.unary_unary(_INFER, None, service_pb2.ModelInferResponse.FromString)
             return infer(message, metadata=tuple((headers.get() or {}).items()))
 
-        answer = await self._call_with_retries(call, model)
+        answer = await send_beside_cut_texts(lambda: self._call_with_retries(call, model))
         self.answered_s[model] = time.monotonic()
         with reading(model, self.server):
             return await read_response(answer)

@@ -1,9 +1,14 @@
+import asyncio
 import math
 
+import grpc
+import numpy as np
 import pytest
 
-from attendant.errors import ConfigError
-from clients.retry import RetryPolicy
+from attendant.errors import BusyError, ConfigError, InputError
+from clients.retry import CUT_TEXT, RetryPolicy
+from clients.triton_client import TritonClient
+from tests.serving.gateway.fake_triton import FakeTriton, listening
 
 
 def pauses(policy, tries):
@@ -34,3 +39,38 @@ def test_a_policy_that_cannot_be_is_refused_by_name(wrong):
     (name,) = wrong
     with pytest.raises(ConfigError, match=name):
         RetryPolicy(**wrong)
+
+
+class BesideCutTexts(FakeTriton):
+    """Triton, so many of whose batches hold a request whose text is cut."""
+
+    def __init__(self, cut, said=f"{CUT_TEXT} for inference input 'text_input'"):
+        super().__init__(answer={"y": ("FP32", [1], np.float32([7]).tobytes())})
+        self.cut, self.said = cut, said
+
+    async def ModelInfer(self, request, context):  # noqa: N802  gRPC names it
+        self.cut -= 1
+        if self.cut >= 0:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, self.said)
+        return await super().ModelInfer(request, context)
+
+
+async def asked(server):
+    async with listening(server) as address, TritonClient(address) as client:
+        return (await client.infer("emb", {"x": np.ones(1, np.float32)}))["y"].tolist()
+
+
+def test_a_whole_request_is_sent_again_beside_one_whose_text_is_cut():
+    assert asyncio.run(asked(BesideCutTexts(9))) == [7]
+
+
+def test_a_request_that_is_always_beside_a_cut_one_finds_a_busy_server():
+    with pytest.raises(BusyError, match="a text of another that is cut, 10 times"):
+        asyncio.run(asked(BesideCutTexts(10)))
+
+
+def test_a_request_that_is_refused_for_itself_is_sent_once():
+    server = BesideCutTexts(2, "unexpected shape for input 'x'")
+    with pytest.raises(InputError, match="unexpected shape"):
+        asyncio.run(asked(server))
+    assert server.cut == 1
