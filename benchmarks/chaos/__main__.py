@@ -5,6 +5,7 @@ benchmarks/chaos/traffics.toml at once: each is a cell. The history, as JSON lin
 """
 
 import asyncio
+import signal
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -32,6 +33,7 @@ def main() -> int:
     parser.add_argument("--history", type=Path, help="judge the history of an earlier run, and run nothing")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the server under test is ended, too
     traffics = read_traffics()
     rounds = expand(read_scenarios(), list(traffics), args.in_tests)
     rounds = [one for one in rounds if not args.only or any(word in one.label for word in args.only.split(","))]

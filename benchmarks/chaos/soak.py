@@ -5,6 +5,7 @@ beside it. The same seed draws the same rounds.
 """
 
 import random
+import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,6 +43,7 @@ def main() -> int:
     parser.add_argument("--hours", type=float, default=HOURS)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the server under test is ended, too
     sys.stderr.write(f"a soak of {args.hours * 60:.0f} minutes with seed {args.seed}: making its models first\n")
     traffics = read_traffics()
     scenarios = expand(read_scenarios(), list(traffics))

@@ -6,6 +6,7 @@ memory that grows. Those that are not are kept as files beside the results of th
 
 import asyncio
 import math
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -47,6 +48,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, default=Path("build/fuzz"), help="folder for failing inputs")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the server under test is ended, too
     names = args.only.split(",")
     with scratch_folder(args) as scratch:
         artefacts = export_models(MODELS, scratch / "artefacts", explain=True)
