@@ -9,6 +9,7 @@ from serving.lint.rule import Finding, rule
 from serving.lint.sources import REFUSED
 from serving.triton.repository.layout import CONFIG_NAME
 
+_CODE = ("EXECUTION_ENV_PATH", "TRITON_BATCH_STRATEGY_PATH")
 _PLACEHOLDER = re.compile(r"\$\{[A-Za-z_]\w*\}")
 
 
@@ -48,6 +49,21 @@ def placeholder(model: Model) -> Iterator[Finding]:
     for where, value in _strings(model.config, ""):
         for match in _PLACEHOLDER.finditer(value):
             yield Finding(where=where, found=match.group())
+
+
+@rule(
+    severity="warning",
+    statement=f"no parameter is {' or '.join(_CODE)}",
+    consequence="as the model is loaded, the server runs what the parameter names: the script of an archive, or a "
+    "library within tritonserver itself",
+    source="python_backend, README.md; server, docs/user_guide/model_configuration.md; tritonserver 2.51 ran both",
+    remedy="look whose file it is, or leave the parameter out: artefacts of Attendant have neither",
+)
+def named_code(model: Model) -> Iterator[Finding]:
+    for name in _CODE:
+        if name in model.config.parameters:
+            where = f"parameters[{name!r}].string_value"
+            yield Finding(where=where, found=model.config.parameters[name].string_value)
 
 
 def _strings(message: Any, path: str) -> Iterator[tuple[str, str]]:

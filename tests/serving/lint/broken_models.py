@@ -18,6 +18,12 @@ CASES = broken_sequences.CASES | {
         broken="${engine_dir}/e",
         at="parameters['k'].string_value",
     ),
+    "named-code": Case(
+        text=PLAIN + 'parameters { key: "k" value { string_value: "env.tar.gz" } }',
+        sound='key: "k"',
+        broken='key: "EXECUTION_ENV_PATH"',
+        at="parameters['EXECUTION_ENV_PATH'].string_value",
+    ),
     "version": Case(
         text=PLAIN + "version_policy { specific { versions: [ 1 ] } }",
         sound="versions: [ 1 ]",
