@@ -68,7 +68,7 @@ class Manifest:
         config: the architecture's configuration.
         graphs: the signature of each graph; of the form ``onnx``, the file of graph ``x`` is ``x.onnx``.
         files: file name → SHA-256, graphs and companions (``tokenizer.json``) alike.
-        details: what the task needs at serving time: labels, preprocessing, token ids, lengths.
+        details: what the task needs at serving time: labels, preprocessing, token ids, lengths; names in lower case.
         example: one request and its right answer; the canary of every server. Where numbers are rounded it says
             ``within`` which share of its length an answer of values may be off.
         versions: package → version, of the tools that wrote the artefact.
