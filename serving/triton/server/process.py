@@ -178,7 +178,6 @@ class TritonServer:
                 if (found := file_versions(certificates)) != read:
                     with contextlib.suppress(ConfigError):  # half of a renewal; the other half comes
                         self._own_client = self._settings.listen.own_client()
-                        await asking.aclose()
                         client, read = await asking.enter_async_context(self._probe()), found
                 narrow_regions(self.regions)
                 with contextlib.suppress(ServerError):
