@@ -9,7 +9,7 @@ import logging
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, Self
 
 from attendant.tensor_names import CANCEL, CANCEL_KEY, HEALTH, HEALTH_SEPARATOR
 from clients.request_context import request_id
@@ -40,16 +40,17 @@ def _is_of_a_closed_loop(record: logging.LogRecord) -> bool:
     return is_closed and "PollerCompletionQueue" in record.getMessage()
 
 
-async def arrives(future: asyncio.Future[Any], timeout_s: float) -> bool:
-    """Whether a result comes in time.
+async def arrives(future: asyncio.Future[Any], timeout_s: float, news: asyncio.Future[Any] | None = None) -> bool:
+    """Whether a result comes in time, and before some news.
 
     Where this event loop is late, or its process stood still, the time begins anew: nobody was there to hear.
     """
+    awaited = {future} if news is None else {future, news}
     while True:
         began_s = time.monotonic()
-        done, _ = await asyncio.wait({future}, timeout=timeout_s)
+        done, _ = await asyncio.wait(awaited, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         if done or time.monotonic() - began_s < timeout_s + LATE_S:
-            return bool(done)
+            return future in done
 
 
 class Calls:
@@ -80,9 +81,9 @@ class Calls:
             raise TimeoutError
         return future.result()
 
-    async def arrives(self, call: Any, timeout_s: float) -> bool:
+    async def arrives(self, call: Any, timeout_s: float, news: asyncio.Future[Any] | None = None) -> bool:
         """Whether the result of a call comes in time, see :func:`arrives`; the call goes on."""
-        return await arrives(self.track(call), timeout_s)
+        return await arrives(self.track(call), timeout_s, news)
 
     def track(self, call: Any) -> asyncio.Future[Any]:
         """Let a call run, whether its result is awaited or not."""
@@ -113,9 +114,11 @@ class Calls:
 class RequestStream:
     """The responses to one request, as they come; use it in a running event loop.
 
+    What is said of the request later goes in streams of their own: tritonserver 2.51 dies where it refuses one message
+    of a stream, as a server does that is stopping, while it writes the answer to another (docs/log.md).
+
     Attributes:
         key: the secret that names the request in others about it.
-        questions: id of each question about health that is not answered yet → the keys that it names.
     """
 
     def __init__(self, start: Callable[[AsyncIterator[dict[str, Any]]], Any], request: dict[str, Any]) -> None:
@@ -125,14 +128,11 @@ class RequestStream:
             start: takes the requests of a stream, and returns an iterator over its responses.
             request: the keywords of tritonclient's ``async_stream_infer``.
         """
-        self._parameters, self.key = request["parameters"], secrets.token_urlsafe()  # an id may come twice
-        parameters = self._parameters | {CANCEL_KEY: self.key}
-        self._request = {**request, "request_id": request_id.get(), "parameters": parameters}
-        self.questions: dict[str, list[str]] = {}
-        self._is_over = False
-        self._messages: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
-        self._messages.put_nowait(self._request)
-        self._responses = start(self._requests())
+        self._start, self.key = start, secrets.token_urlsafe()  # an id may come twice
+        self._parameters = request["parameters"] | {CANCEL_KEY: self.key}
+        self._request = {**request, "request_id": request_id.get(), "parameters": self._parameters}
+        self._over = asyncio.Event()
+        self._responses = start(_one(self._request, self._over))
         self._next: asyncio.Future[Any] | None = None
 
     def next(self) -> asyncio.Future[Any]:
@@ -141,34 +141,29 @@ class RequestStream:
         return self._next
 
     def complete(self) -> None:
-        """Note that the request is answered: no other follows on this stream, and it ends."""
-        if not self._is_over:
-            self._is_over = True
-            self._messages.put_nowait(None)
+        """Note that the request is answered: its stream ends."""
+        self._over.set()
 
-    def ask_health(self, keys: list[str]) -> None:
-        """Ask the model whether it knows the requests of these keys."""
-        name = secrets.token_urlsafe()
-        self.questions[name] = keys
-        self._put(name, HEALTH, HEALTH_SEPARATOR.join(keys))
-
-    def take_refused(self) -> list[str]:
-        """The keys that the oldest question without an answer names: refusals come in the order of the questions."""
-        return self.questions.pop(next(iter(self.questions)))
+    def ask_health(self, keys: list[str]) -> Self:
+        """The answer of the model to whether it knows the requests of these keys."""
+        return self._say(HEALTH, HEALTH_SEPARATOR.join(keys))
 
     async def cancel(self) -> None:
         """Cancel the request unless it is answered, and read what still comes."""
-        if not self._is_over:
-            self._put("", CANCEL, self.key)
-            self.complete()
+        rest = [] if self._over.is_set() else [self._say(CANCEL, self.key).read()]
+        await asyncio.gather(self.read(), *rest, return_exceptions=True)
+
+    async def read(self) -> None:
+        """Read what still comes."""
+        self.complete()
         last = await self._next if self._next is not None else True
         while last is not None:
             last = await self.next()
 
-    def _put(self, name: str, parameter: str, value: str) -> None:
-        parameters = self._parameters | {parameter: value}
-        self._messages.put_nowait(self._request | {"request_id": name, "parameters": parameters})
+    def _say(self, parameter: str, value: str) -> Self:
+        return type(self)(self._start, self._request | {"parameters": self._parameters | {parameter: value}})
 
-    async def _requests(self) -> AsyncIterator[dict[str, Any]]:
-        while (message := await self._messages.get()) is not None:
-            yield message
+
+async def _one(request: dict[str, Any], over: asyncio.Event) -> AsyncIterator[dict[str, Any]]:
+    yield request
+    await over.wait()

@@ -30,6 +30,7 @@ class Silence:
         heard_s: when it was last heard of.
         is_asked: whether a question about it has no answer yet.
         unknown: how many answers in a row came of a worker that never had it.
+        refusal: of a question about it, by a server that goes on.
     """
 
     def __init__(self, key: str) -> None:
@@ -38,7 +39,7 @@ class Silence:
 
     def end(self) -> None:
         """Note a response."""
-        self.heard_s, self.is_asked, self.unknown = time.monotonic(), False, 0
+        self.heard_s, self.is_asked, self.unknown, self.refusal = time.monotonic(), False, 0, ""
         self._pause_s, self._unanswered_s = SILENCE_S, 0.0
 
     @property
@@ -68,7 +69,7 @@ class Silence:
         """Why the worker that had the request is dead; empty as long as it may live."""
         if self.unknown == 2:  # once, a question may have overtaken the request
             return "another one in its place"
-        return "no answer to a question about it either" if self._unanswered_s >= LOST_S else ""
+        return "no answer to a question about it either" if self._unanswered_s >= LOST_S else self.refusal
 
 
 class Silences:
@@ -98,11 +99,13 @@ class Silences:
             one.is_asked = True  # again and again: a question that meets a dying worker has no answer
         return [one.key for one in silent]
 
-    def note_refusal(self, keys: list[str]) -> None:
-        """Note that a question was refused, which says nothing of the requests that it is about."""
+    def note_refusal(self, keys: list[str], refusal: str) -> None:
+        """Note that a question was refused; where the server is stopping, an empty text, that says nothing of them."""
         for key in keys:
-            if key in self._open:
-                self._open[key].end()
+            if key in self._open and self._open[key].is_asked:
+                if not refusal:
+                    self._open[key].end()
+                self._open[key].refusal = refusal
 
     def note_answer(self, keys: list[str], health: EngineHealth) -> None:
         """Note what an answer says of the requests that a question was about."""

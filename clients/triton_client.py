@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, cast
@@ -19,9 +20,7 @@ from attendant.errors import (
     AttendantError,
     BusyError,
     ConfigError,
-    InputError,
     ServerError,
-    UnfinishedError,
     UnknownNameError,
     UnreachableError,
 )
@@ -30,7 +29,7 @@ from clients.calls import CHANNEL, Calls, RequestStream
 from clients.request_context import call_timeout_s, headers, request_id
 from clients.retry import RetryPolicy, send_beside_cut_texts
 from clients.served_model import ServedModel
-from clients.silences import LOST_S, Silence, Silences, lost, read_health
+from clients.silences import LOST_S, Silences, lost, read_health
 from clients.statuses import START, error_from, late, reading, require_message
 from clients.tensors import create_message, create_tensor, read_response
 from clients.tls import Tls
@@ -39,7 +38,6 @@ Array = NDArray[Any]
 DEFAULT_SERVER = "127.0.0.1:8001"
 _INFER = "/inference.GRPCInferenceService/ModelInfer"
 RETRIED = (BusyError, UnreachableError)  # the request was not begun
-_OF_REQUESTS = (InputError, UnfinishedError)
 
 
 class TritonClient:
@@ -275,20 +273,23 @@ class TritonClient:
         final, failure = False, cast("AttendantError | None", None)
         timeout_s = first_timeout_s or self.timeout_s
         since_s, silences = time.monotonic(), self._silences[server, model]
-        silence = silences.begin(stream.key)
+        silence, question = silences.begin(stream.key), cast("asyncio.Future[Any] | None", None)
         upcoming = stream.next()
         try:
             while True:
                 left_s = timeout_s - (time.monotonic() - since_s)
                 wait_s, was_asked = silence.wait_s, silence.is_asked
-                if says_health and left_s > wait_s and not await self._calls.arrives(upcoming, wait_s):
-                    if was_asked and silence.is_asked:
+                if says_health and left_s > wait_s and not await self._calls.arrives(upcoming, wait_s, question):
+                    if question is not None and question.done():
+                        question = None
+                    elif was_asked and silence.is_asked:
                         silence.note_wait(wait_s)
                     if fault := silence.fault:
                         failure = lost(model, server, fault)
                         break
                     if keys := silences.take_question():
-                        stream.ask_health(keys)
+                        asked = self._ask_health(stream.ask_health(keys), keys, silences, model, server, connection)
+                        question = self._calls.track(asked)
                     continue
                 response = await self._call(upcoming, model, max(0.0, left_s), timeout_s, server)
                 if response is None:
@@ -297,21 +298,9 @@ class TritonClient:
                 upcoming = stream.next()
                 if error is not None:
                     failure = error_from(str(error.status() or ""), str(error.message()), model, server)
-                    is_question = bool(stream.questions) and not isinstance(failure, _OF_REQUESTS)
-                    if is_question and await self._is_harmless(failure, silence, server, connection.is_server_live):
-                        silences.note_refusal(stream.take_refused())
-                        failure = None
-                        continue
-                    if is_question and silence.is_asked:
-                        failure = lost(model, server, str(failure))  # of the question: the worker is dead
-                        break
                     stream.complete()
                     continue
                 answer = result.get_response()
-                if keys := stream.questions.pop(answer.id, []):
-                    with reading(model, server):
-                        silences.note_answer(keys, read_health(result))
-                    continue
                 silence.end()
                 self.answered_s[model] = silence.heard_s
                 was_final, final = final, final or answer.parameters["triton_final_response"].bool_param
@@ -373,14 +362,26 @@ class TritonClient:
             except RETRIED as error:
                 await self.wait_before_retry(error, asked)
 
-    async def _is_harmless(self, refusal: AttendantError, silence: Silence, server: str, is_live: Any) -> bool:
-        # Of a question: the request was heard of since, or the server refuses all as it stops, and answers what it has.
-        if not (isinstance(refusal, UnreachableError) and silence.is_asked):
-            return isinstance(refusal, UnreachableError)
-        try:
-            return not await self._call(is_live(), "", LOST_S, server=server)
-        except AttendantError:  # it does so, or is too far away to say that it goes on
-            return True
+    async def _ask_health(
+        self, question: RequestStream, keys: list[str], silences: Silences, model: str, server: str, connection: Any
+    ) -> None:
+        try:  # a server that is stopping refuses all that is new, and answers what it has
+            if (response := await self._call(question.next(), model, LOST_S, server=server)) is None:
+                return
+            result, error = response
+            if error is None:
+                with reading(model, server):
+                    silences.note_answer(keys, read_health(result))
+                return
+            failure = error_from(str(error.status() or ""), str(error.message()), model, server)
+            is_live = False
+            with suppress(AttendantError):  # it is stopping, or too far away to say that it goes on
+                is_live = await self._call(connection.is_server_live(), "", LOST_S, server=server)
+            silences.note_refusal(keys, str(failure) if is_live else "")
+        except AttendantError:  # no answer came, which the silence tells
+            return
+        finally:
+            self._calls.abandon(question.read())
 
     async def _call(
         self, call: Any, model: str, left_s: float, timeout_s: float | None = None, server: str = ""

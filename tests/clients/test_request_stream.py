@@ -1,4 +1,4 @@
-"""A request is cancelled by another on its stream, before a real server with one slot."""
+"""A request is cancelled by another, before a real server with one slot."""
 
 import asyncio
 
@@ -126,6 +126,18 @@ def test_a_cancelled_answer_ends_with_an_error_that_says_so(narrow):
     owner = asyncio.run(_with_owner(narrow, {CANCEL_KEY: KEY}, KEY, LONGEST))
     assert owner.count < LONGEST
     assert isinstance(owner.error, CancelledError)
+
+
+def test_a_request_that_was_cancelled_before_it_came_is_not_answered(narrow):
+    async def overtaken():
+        async with aio.InferenceServerClient(narrow.grpc) as client:
+            await asyncio.wait_for(_Raw(client, "", {CANCEL: KEY[::-1]}).task, PATIENCE_S)
+            late = _Raw(client, "", {CANCEL_KEY: KEY[::-1]})
+            await asyncio.wait_for(late.task, PATIENCE_S)
+            return late
+
+    late = asyncio.run(overtaken())
+    assert late.count < LONGEST and isinstance(late.error, CancelledError)
 
 
 @pytest.mark.parametrize(

@@ -53,8 +53,18 @@ def test_a_question_that_a_stopping_server_refuses_ends_no_request(now):
         now[0] += 1.1
         keys = silences.take_question()
         assert keys == ["a", "b"] and all(one.is_asked for one in streams)
-        silences.note_refusal(keys)
+        silences.note_refusal(keys, "")
         assert not any(one.is_asked or one.fault for one in streams)
+
+
+def test_a_question_that_a_server_refuses_and_goes_on_ends_the_requests_that_were_not_heard_of_since(now):
+    silences = Silences()
+    streams = [silences.begin(name) for name in ("a", "b")]
+    now[0] += 1.1
+    keys = silences.take_question()
+    streams[1].end()
+    silences.note_refusal([*keys, "gone"], "no such model")
+    assert [one.fault for one in streams] == ["no such model", ""]
 
 
 def test_the_time_of_a_loop_that_is_late_is_no_silence():

@@ -12,7 +12,7 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
 from attendant.errors import ConfigError, ServerError, UnreachableError
-from attendant.tensor_names import HEALTH
+from attendant.tensor_names import CANCEL, HEALTH
 from clients import triton_client as client_module
 from clients.load.scenario import Inputs, Scenario, Target, Workload
 from clients.load.server_counts import ServerCounter
@@ -166,10 +166,12 @@ class Refusing(service_pb2_grpc.GRPCInferenceServiceServicer):
     Attributes:
         is_stopping: whether it refuses whatever is new, and not that question alone.
         is_whole: whether the rest of the answer comes before the refusal.
+        counts: how many messages each stream had.
     """
 
     def __init__(self, is_stopping, is_whole, far_s=0.0):
         self.is_stopping, self.is_whole, self.far_s = is_stopping, is_whole, far_s
+        self.asked, self.answered, self.counts = asyncio.Event(), asyncio.Event(), []
 
     async def ServerLive(self, request, context):  # noqa: N802  gRPC names it
         await asyncio.sleep(self.far_s)
@@ -178,14 +180,19 @@ class Refusing(service_pb2_grpc.GRPCInferenceServiceServicer):
         return service_pb2.ServerLiveResponse(live=True)
 
     async def ModelStreamInfer(self, requests, context):  # noqa: N802  gRPC names it
-        yield part(await anext(requests), final=False)
-        question = await anext(requests)
-        assert HEALTH in question.parameters
-        if self.is_whole:
-            yield part(question, final=True)
-        yield service_pb2.ModelStreamInferResponse(error_message="Server is stopping")
-        if not self.is_whole:
-            yield part(question, final=True)
+        request = await anext(requests)
+        if HEALTH in request.parameters:
+            self.asked.set()
+            if self.is_whole:
+                await self.answered.wait()
+            yield service_pb2.ModelStreamInferResponse(error_message="Server is stopping")
+        elif CANCEL not in request.parameters:
+            yield part(request, final=False)
+            await self.asked.wait()
+            await asyncio.sleep(0.0 if self.is_whole else 1.0)
+            yield part(request, final=True)
+            self.answered.set()
+        self.counts.append(1 + len([another async for another in requests]))
 
 
 class Empty(service_pb2_grpc.GRPCInferenceServiceServicer):
@@ -280,6 +287,27 @@ def test_a_refused_question_ends_only_an_answer_that_is_not_whole_at_a_server_th
     else:
         with pytest.raises(UnreachableError, match="died before the answer was whole"):
             asyncio.run(asked())
+
+
+@pytest.mark.parametrize("is_left", [False, True])
+def test_what_is_said_of_a_request_goes_in_streams_of_its_own(is_left):
+    """A server that refuses one message of a stream while it writes the answer to another dies of it."""
+    server = Refusing(True, False)
+
+    async def ask():
+        async with listening(server) as address, TritonClient(address, timeout_s=30.0) as client:
+            stream = client.stream("a", {}, says_health=True)
+            await anext(stream)
+            if is_left:
+                await stream.aclose()
+                server.asked.set()
+            else:
+                assert [one async for one in stream]
+            while len(server.counts) < 2:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(ask(), 60))
+    assert set(server.counts) == {1}
 
 
 @pytest.mark.parametrize("far_s", [1.5, 30.0])

@@ -6,6 +6,7 @@ that come while a response is sent leave as one. Every request ends with one FIN
 
 import secrets
 import threading
+import time
 from collections.abc import Collection
 from functools import partial
 from typing import Any
@@ -46,6 +47,9 @@ from serving.triton.backends.engine_metrics import EngineMetrics
 
 # tritonserver 2.51 dies now and then if a request whose call was cancelled ends at once (docs/log.md).
 AFTER_CANCELLATION_S = 0.02
+# A request and the one that cancels it come on streams of their own, so that the second may be there first.
+EARLY_S = 5.0
+MOST_EARLY = 1024
 
 
 class StreamingBody:
@@ -59,6 +63,7 @@ class StreamingBody:
         load = partial(load_verified, type(self).load, *triton_api.find_artefact(args), settings=settings)
         self._declared = triton_api.declared_outputs(args)
         self._cancel_keys: dict[Any, str] = {}  # of what is to be answered: Triton's response sender → its secret
+        self._early: dict[str, float] = {}  # the secret of what was cancelled, and was not there → when that was
         self._metrics: EngineMetrics | None = None
         most_requests = 2 * (settings.max_queue_size + settings.max_num_seqs)  # the engine refuses, and counts, before
         self._engine = EngineClient(load, most_requests, self._respond, self._tick)
@@ -76,6 +81,7 @@ class StreamingBody:
     def finalize(self) -> None:
         """Answer what is queued, then end the engine."""
         self._engine.stop()
+        self._metrics = None  # one that outlives Triton's stub ends it with a segmentation fault
 
     def _accept(self, request: Any, sender: Any) -> None:
         if (asked_keys := triton_api.health_request(request)) is not None:
@@ -84,9 +90,10 @@ class StreamingBody:
             sender.send(triton_api.health_response(health), flags=triton_api.FINAL)
             return
         if key := triton_api.cancelled_key(request):
-            for running, own_key in list(self._cancel_keys.items()):
-                if secrets.compare_digest(own_key.encode(), key.encode()):
-                    self._engine.cancel(running)
+            if not self._cancel(key) and len(key) <= triton_api.LONGEST_KEY:
+                self._early[key] = time.monotonic()
+                if len(self._early) > MOST_EARLY:
+                    del self._early[next(iter(self._early))]
             sender.send(flags=triton_api.FINAL)
             return
         cancel_key, rendered = triton_api.cancel_key(request), triton_api.is_rendered(request)
@@ -100,6 +107,15 @@ class StreamingBody:
         except Exception:
             del self._cancel_keys[sender]
             raise
+        if time.monotonic() - self._early.pop(cancel_key, -EARLY_S) < EARLY_S:
+            self._engine.cancel(sender)
+
+    def _cancel(self, key: str) -> bool:
+        running = list(self._cancel_keys.items())
+        found = [sender for sender, own in running if secrets.compare_digest(own.encode(), key.encode())]
+        for sender in found:
+            self._engine.cancel(sender)
+        return bool(found)
 
     def _tick(self) -> None:
         for sender in list(self._cancel_keys):
