@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from attendant.errors import BusyError, ConfigError, InputError
+from clients.statuses import WHOLE_TEXTS
 
 Answer = TypeVar("Answer")
-CUT_TEXT = "incomplete string data"
-"""What Triton's Python backend says to all requests of a batch where the text of one ends within itself."""
 _BATCHES = 10
 """In which a whole request may stand beside a cut one before it is refused."""
 
@@ -59,6 +58,6 @@ async def send_beside_cut_texts(send: Callable[[], Awaitable[Answer]]) -> Answer
         try:
             return await send()
         except InputError as error:
-            if CUT_TEXT not in error.found:
+            if error.expected != WHOLE_TEXTS:
                 raise
     raise BusyError("a batch of whole requests", f"a text of another that is cut, {_BATCHES} times", "ask again")

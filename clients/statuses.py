@@ -34,6 +34,10 @@ from attendant.errors import (
 from clients.tls import handshake_error
 
 START = "`attendant serve`"
+CUT_TEXT = "incomplete string data"
+"""What Triton's Python backend says to all requests of a batch where the text of one ends within itself."""
+WHOLE_TEXTS = "a batch of texts that are whole"
+"""What is expected by the error that stands for it."""
 _OF_A_REQUEST = (InputError, UnfinishedError, UnknownNameError)  # what else a server sends is its own failure
 _REQUEST_ID = re.compile(r"^\[request id: [^]]*\] ")
 _UNREACHABLE = re.compile("failed to connect|errors resolving", re.IGNORECASE)
@@ -67,26 +71,29 @@ def error_from(status: str, message: str, model: str, server: str) -> AttendantE
             f"start it: {START}",
             message=f"no Triton server answers at {server}; start one: {START}",
         )
-    if _RESTRICTED.search(text):
+    words = text.replace(f"'{model}'", "")  # a name may be any of these
+    if _RESTRICTED.search(words):
         return ServerError(
             "the server's admin key", text, "name its file with --admin-key-file or target.admin_key_file"
         )
-    if _STOPPING.search(text):
+    if _STOPPING.search(words):
         return UnreachableError(f"a server that goes on at {server}", text, "send the request again")
-    if _DEAD.search(text):
+    if _DEAD.search(words):
         return UnreachableError(f"a worker of {model!r} that lives at {server}", text, "restart that server")
-    if "UNAVAILABLE" in status or "CANCELLED" in status or "no available versions" in text or text == _BROKEN:
+    if "UNAVAILABLE" in status or "CANCELLED" in status or "no available versions" in words or text == _BROKEN:
         return UnreachableError(f"a Triton server at {server} that takes requests", text, "ask another, or later")
     if "DEADLINE_EXCEEDED" in status:
         return DeadlineError("an answer in time", text, "allow more time")
-    if "NOT_FOUND" in status or "unknown model" in text:
+    if "NOT_FOUND" in status or "unknown model" in words:
         return UnknownNameError(
             f"a model that {server} serves",
             repr(model),
             "list them with `attendant health`",
             message=f"{server} serves no model {model!r}; list its models with `attendant health`",
         )
-    if "INVALID_ARG" in status or (not status and _REFUSED.search(text)):
+    if "INVALID_ARG" in status and CUT_TEXT in words:
+        return InputError(WHOLE_TEXTS, text, "correct the request")
+    if "INVALID_ARG" in status or (not status and _REFUSED.search(words)):
         return InputError(f"a request that {model!r} takes", text, "correct the request")
     return ServerError(f"an answer from {model or server!r}", f"{status} {text}".strip(), "look at the server's log")
 

@@ -223,7 +223,7 @@ def serve(
                 find_unfit(settings.repository)  # which the server leaves out
             _compile_operators(settings.repository)
             supervising = supervise(
-                lambda: TritonServer(settings, log=log),
+                lambda: TritonServer(settings, log=log, drained_s=lambda: gateway.leaving_s if gateway else 0.0),
                 supervision,
                 lambda server, failed: _when_ready(server, failed, gateway),
             )

@@ -9,6 +9,7 @@ import math
 import signal
 import socket
 import threading
+import time
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -19,7 +20,7 @@ from serving.gateway.server import server_for
 from serving.gateway.settings import GatewaySettings
 
 START_S = 30.0
-BEAT_S = 0.5
+BEAT_S, POLL_S = 0.5, 0.05
 MOST_MISSED = 60
 """Turns of the main thread's event loop, a second apart, in which that of the gateway has none: it hangs."""
 MOST_MISSED_AT_END = 8
@@ -39,13 +40,19 @@ class GatewaySidecar:
         self.url, self._socket = url, listening
         self._server = server_for(settings)
         self._thread = threading.Thread(target=self._work, name="gateway", daemon=True)
+        self._drain_timeout_s, self._leaving_since_s = settings.drain_timeout_s, math.inf
         self._leaving, self._ended = threading.Event(), threading.Event()
         self._beats = 0
 
     @property
     def has_ended(self) -> bool:
-        """Whether it served, and does no more."""
-        return self._ended.is_set()
+        """Whether it served, and does no more, though nobody stopped it."""
+        return self._ended.is_set() and not self._leaving.is_set()
+
+    @property
+    def leaving_s(self) -> float:
+        """For how long it has taken no new requests."""
+        return max(0.0, time.monotonic() - self._leaving_since_s)
 
     def start(self) -> None:
         """Serve from now on. Again is no harm."""
@@ -55,6 +62,9 @@ class GatewaySidecar:
     async def watch(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Do other work in this event loop, as long as the gateway does not hang.
 
+        Where that is cancelled, the gateway finishes first, for half of its time: it may have parts of requests, or
+        images, that it has not sent yet. Cancelled again, it has no time left.
+
         Raises:
             ServerError: it does.
         """
@@ -63,6 +73,14 @@ class GatewaySidecar:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             if not hanging.done():
                 return working.result()
+        except asyncio.CancelledError:
+            self._leave()
+            try:
+                while self._thread.is_alive() and self.leaving_s < self._drain_timeout_s / 2:
+                    await asyncio.sleep(POLL_S)
+            except asyncio.CancelledError:
+                self._leaving_since_s = -math.inf
+            raise
         finally:
             for one in both:
                 one.cancel()
@@ -78,8 +96,7 @@ class GatewaySidecar:
 
     def stop(self, timeout_s: float) -> None:
         """Let open answers finish."""
-        self._leaving.set()
-        self._server.should_exit = True
+        self._leave()
         if self._thread.ident is None:
             return
         missed, beats = 0, self._beats
@@ -91,6 +108,11 @@ class GatewaySidecar:
         if self._thread.is_alive():
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.setitimer(signal.ITIMER_REAL, LATE_S)
+
+    def _leave(self) -> None:
+        self._leaving_since_s = min(self._leaving_since_s, time.monotonic())
+        self._leaving.set()
+        self._server.should_exit = True
 
     async def _serve(self) -> None:
         beating = asyncio.ensure_future(self._beat())

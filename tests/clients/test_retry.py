@@ -1,4 +1,5 @@
 import asyncio
+import json
 import math
 
 import grpc
@@ -6,7 +7,8 @@ import numpy as np
 import pytest
 
 from attendant.errors import BusyError, ConfigError, InputError
-from clients.retry import CUT_TEXT, RetryPolicy
+from clients.retry import RetryPolicy
+from clients.statuses import CUT_TEXT
 from clients.triton_client import TritonClient
 from tests.serving.gateway.fake_triton import FakeTriton, listening
 
@@ -41,6 +43,9 @@ def test_a_policy_that_cannot_be_is_refused_by_name(wrong):
         RetryPolicy(**wrong)
 
 
+TOO_LONG = InputError("at most 64 tokens", f"{CUT_TEXT} and more", "cut it")
+
+
 class BesideCutTexts(FakeTriton):
     """Triton, so many of whose batches hold a request whose text is cut."""
 
@@ -69,8 +74,9 @@ def test_a_request_that_is_always_beside_a_cut_one_finds_a_busy_server():
         asyncio.run(asked(BesideCutTexts(10)))
 
 
-def test_a_request_that_is_refused_for_itself_is_sent_once():
-    server = BesideCutTexts(2, "unexpected shape for input 'x'")
-    with pytest.raises(InputError, match="unexpected shape"):
+@pytest.mark.parametrize("said", ["unexpected shape for input 'x'", json.dumps(TOO_LONG.to_json())])
+def test_a_request_that_is_refused_for_itself_is_sent_once(said):
+    server = BesideCutTexts(2, said)
+    with pytest.raises(InputError, match="unexpected shape|at most 64"):
         asyncio.run(asked(server))
     assert server.cut == 1

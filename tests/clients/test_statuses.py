@@ -85,3 +85,17 @@ def test_an_error_of_ours_comes_out_as_it_was_raised(error):
 def test_an_error_of_others_names_the_model_and_says_what_they_said():
     error = error_from("StatusCode.INTERNAL", "failed to allocate", "lm", "host:8001")
     assert "'lm'" in error.expected and error.found == "StatusCode.INTERNAL failed to allocate"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "has no available versions",
+        "Server is stopping",
+        "Stub process a is not healthy",
+        "a' is restricted, expecting header",
+    ],
+)
+def test_the_name_of_a_model_is_none_of_the_servers_words(name):
+    error = error_from("NOT_FOUND", f"Request for unknown model: '{name}' is not found", name, "a:1")
+    assert isinstance(error, UnknownNameError)

@@ -69,9 +69,22 @@ class TritonServer:
     """
 
     def __init__(
-        self, settings: ServerSettings, installation: Installation | None = None, *, log: LogChoice = "file"
+        self,
+        settings: ServerSettings,
+        installation: Installation | None = None,
+        *,
+        log: LogChoice = "file",
+        drained_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        self._settings, self._log_choice = settings, log
+        """Start nothing yet.
+
+        Args:
+            settings: of the server.
+            installation: what is started; what is found if not given.
+            log: where its log goes.
+            drained_s: at the end, how much of the drain timeout is over already.
+        """
+        self._settings, self._log_choice, self._drained_s = settings, log, drained_s
         self._given_installation = installation
         self._loaded_first: list[str] = []
         self._workspace: Path | None = None
@@ -292,7 +305,8 @@ class TritonServer:
             if self._guard is not None and not self._ended:
                 try:
                     os.kill(self._guard.pid, signal.SIGTERM)  # never recycled: only _end reaps it
-                    wait_for_exit(self._guard, self._settings.drain_timeout_s + DRAIN_MARGIN_S)
+                    left_s = max(0.0, self._settings.drain_timeout_s - self._drained_s())
+                    wait_for_exit(self._guard, left_s + DRAIN_MARGIN_S)
                 finally:  # an impatient second Ctrl-C ends it at once
                     self._end(self._guard)
         finally:

@@ -2,6 +2,8 @@ import asyncio
 import signal
 import threading
 import time
+from dataclasses import replace
+from math import inf
 
 import httpx
 import pytest
@@ -104,3 +106,41 @@ def test_the_work_beside_one_that_answers_is_done(settings):
         gateway.start()
         page(gateway.url)
         assert asyncio.run(gateway.watch(work())) == 3
+
+
+def test_the_work_beside_it_goes_on_until_its_requests_are_answered(settings):
+    ended = []
+
+    async def work():
+        try:
+            await asyncio.sleep(4 * PATIENCE_S)
+        finally:
+            ended.append(time.monotonic())
+
+    async def cancelled(gateway, times):
+        watching = asyncio.ensure_future(gateway.watch(work()))
+        await asyncio.sleep(0.1)
+        reader, writer = await asyncio.open_connection(settings.host, settings.port)
+        writer.write(
+            b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{"
+        )
+        await asyncio.sleep(0.5)
+        watching.cancel()
+        await asyncio.sleep(0.5)
+        assert not ended
+        if times == 1:
+            writer.write(b"}")
+            await reader.read()
+        else:
+            watching.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await watching
+        writer.close()
+
+    for times in (1, 2):
+        with run_sidecar(replace(settings, drain_timeout_s=2 * PATIENCE_S), settings.host) as gateway:
+            gateway.start()
+            page(gateway.url)
+            asyncio.run(cancelled(gateway, times))
+            assert ended.pop() and not ended
+            assert gateway.leaving_s == inf if times == 2 else gateway.leaving_s < PATIENCE_S
