@@ -77,6 +77,6 @@ def test_a_request_that_is_always_beside_a_cut_one_finds_a_busy_server():
 @pytest.mark.parametrize("said", ["unexpected shape for input 'x'", json.dumps(TOO_LONG.to_json())])
 def test_a_request_that_is_refused_for_itself_is_sent_once(said):
     server = BesideCutTexts(2, said)
-    with pytest.raises(InputError, match="unexpected shape|at most 64"):
+    with pytest.raises(InputError, match=r"unexpected shape|at most 64"):
         asyncio.run(asked(server))
     assert server.cut == 1

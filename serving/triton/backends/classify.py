@@ -6,6 +6,7 @@ from attendant.errors import InputError
 from attendant.tensor_names import PIXELS
 from serving.engine.classifier import ImageClassifier, Images
 from serving.triton.backends import triton_api
+from serving.triton.backends.given_up import ends_if_given_up
 
 
 class TritonPythonModel:
@@ -13,6 +14,7 @@ class TritonPythonModel:
         with triton_api.loaded_artefact(args) as artefact:
             self._classifier = ImageClassifier(*artefact)
 
+    @ends_if_given_up
     def execute(self, requests: list[Any]) -> list[Any]:
         """Answer each request with logits and with the maps that it requests, or with its own error."""
         answers = self._classifier.answer([_images(request) for request in requests])

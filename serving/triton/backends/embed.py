@@ -14,6 +14,7 @@ from attendant.tensor_names import TEXT_INPUT, TOKEN_IDS, TOKEN_MASK
 from attendant.tokenizer import SpecialText
 from serving.engine.embedder import EncodedTexts, TextEmbedder
 from serving.triton.backends import triton_api
+from serving.triton.backends.given_up import ends_if_given_up
 
 
 class TritonPythonModel:
@@ -24,6 +25,7 @@ class TritonPythonModel:
         with triton_api.loaded_artefact(args) as artefact:
             self._embedder = TextEmbedder(*artefact, graph=graph)
 
+    @ends_if_given_up
     def execute(self, requests: list[Any]) -> list[Any]:
         """Answer each request with the outputs that it requests, or with its own error."""
         answers = triton_api.answer_without_explanation(requests, self._answers)

@@ -7,6 +7,7 @@ from serving.engine.predictor import predict
 from serving.runtime.base import Array
 from serving.runtime.create_runners import create_runners
 from serving.triton.backends import triton_api
+from serving.triton.backends.given_up import ends_if_given_up
 
 
 class TritonPythonModel:
@@ -14,6 +15,7 @@ class TritonPythonModel:
         with triton_api.loaded_artefact(args) as artefact:
             self._runner, self._below = create_runners(*artefact)["model"], artefact[1].config.get("below", {})
 
+    @ends_if_given_up
     def execute(self, requests: list[Any]) -> list[Any]:
         """Answer each request with the outputs that it requests, or with its own error."""
         answers = triton_api.answer_without_explanation(requests, self._answers)

@@ -44,6 +44,7 @@ from serving.engine.text_generation_model import TextGenerationModel
 from serving.runtime.base import Array
 from serving.triton.backends import triton_api
 from serving.triton.backends.engine_metrics import EngineMetrics
+from serving.triton.backends.given_up import ends_if_given_up, stay_if_it_ends
 
 # tritonserver 2.51 dies now and then if a request whose call was cancelled ends at once (docs/log.md).
 AFTER_CANCELLATION_S = 0.02
@@ -69,6 +70,7 @@ class StreamingBody:
         self._engine = EngineClient(load, most_requests, self._respond, self._tick)
         self._metrics = EngineMetrics(self._engine.ready, args["model_name"])
 
+    @ends_if_given_up
     def execute(self, requests: list[Any]) -> None:
         """Hand each request over; one that cannot be read, or one too many, is answered at once."""
         for request in requests:
@@ -118,6 +120,7 @@ class StreamingBody:
         return bool(found)
 
     def _tick(self) -> None:
+        stay_if_it_ends()
         for sender in list(self._cancel_keys):
             if sender.is_cancelled():
                 self._engine.cancel(sender)
@@ -125,6 +128,7 @@ class StreamingBody:
             self._metrics.update(self._engine.meter, self._engine.starts)
 
     def _respond(self, sender: Any, outputs: list[RequestOutput | AttendantError]) -> None:
+        stay_if_it_ends()
         by_candidate: dict[int, list[RequestOutput]] = {}
         is_last = False
         for output in outputs:

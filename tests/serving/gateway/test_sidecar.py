@@ -121,9 +121,8 @@ def test_the_work_beside_it_goes_on_until_its_requests_are_answered(settings):
         watching = asyncio.ensure_future(gateway.watch(work()))
         await asyncio.sleep(0.1)
         reader, writer = await asyncio.open_connection(settings.host, settings.port)
-        writer.write(
-            b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{"
-        )
+        head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        writer.write(head + b"Content-Length: 2\r\n\r\n{")
         await asyncio.sleep(0.5)
         watching.cancel()
         await asyncio.sleep(0.5)
