@@ -49,7 +49,10 @@ VERBS: Verbs = {
     "serve": "serving.verbs:serve",
     "gateway": "serving.gateway.verbs:gateway",
     "keys": "serving.gateway.verbs:keys",
-    "engines": Group("TensorRT engines in a repository.", {"verify": "serving.verbs:engines"}),
+    "engines": Group(
+        "TensorRT engines in a repository, and whose may run.",
+        {"verify": "serving.verbs:engines", "trust": "serving.verbs:trust"},
+    ),
     "health": "clients.verbs:health",
     **{task.name: task.verb for task in TASKS.values() if task.verb},
     "explain": "clients.verbs:explain",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional
 
-from attendant.errors import ConfigError, UserError
+from attendant.errors import ArtefactError, ConfigError, UserError
 from attendant.parameters import Device, Runtime
 from attendant.printable import printable
 from attendant.standard_streams import never_wait_for_readers
@@ -125,6 +125,23 @@ def engines(repository: Positional[Path] = Path("model_repository")) -> int:
     for manifest in check_engines(repository):
         files = ", ".join(engine.file for engine in manifest.engines)
         sys.stdout.write(printable(f"{manifest.name}: {files} for {manifest.platform.gpu}, as here") + "\n")
+    return 0
+
+
+def trust(artefact: Positional[Path]) -> int:
+    """Say that you know who built an artefact's engines: TensorRT runs what lies in them.
+
+    Args:
+        artefact: with `engine.json`; those that you build yourself are known.
+    """
+    from attendant.engine_manifest import EngineManifest
+    from serving.runtime.tensorrt.known_engines import remember_engines
+
+    if (manifest := EngineManifest.read(artefact)) is None:
+        raise ArtefactError(f"engines in {artefact}", "none", "build them: `attendant export tensorrt`")
+    remember_engines(artefact)
+    files = ", ".join(engine.file for engine in manifest.engines)
+    sys.stdout.write(printable(f"{manifest.name}: {files} may run here, for this user") + "\n")
     return 0
 
 

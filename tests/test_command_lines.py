@@ -67,6 +67,7 @@ FROZEN = {
     "export bisect": {"--to", "--tolerance", "--calibration", "--samples", "--sizes", "--json", "--timeout-s"},
     "bench offline": set(),
     "engines verify": set(),
+    "engines trust": set(),
     "gateway": {
         *("--server", "--host", "--port"),
         *("--timeout-s", "--first-timeout-s", "--request-timeout-s", "--drain-timeout-s", "--probe-s"),

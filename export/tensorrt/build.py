@@ -26,6 +26,7 @@ from export.tensorrt.phases import Form, forms_of
 from export.tensorrt.plugin_graphs import compile_plugins
 from export.tensorrt.timing_cache import keep_timings, read_timings
 from serving.runtime.tensorrt.engine_check import aliases_of
+from serving.runtime.tensorrt.known_engines import are_known, remember_engines
 from serving.runtime.tensorrt.library import tensorrt_module
 from serving.runtime.tensorrt.this_machine import this_platform
 
@@ -69,7 +70,7 @@ def build_engines(
     signatures = [manifest.graph(name) for name in graphs] or list(manifest.graphs_for(TENSORRT))
     command = command_of(folder, out, graphs, config)
     current = _current(out, manifest, platform, command)
-    if current is not None:
+    if current is not None and are_known(out):
         return current, False
     _require_readers(manifest, [signature.name for signature in signatures])
     refuse_foreign(out)
@@ -81,6 +82,10 @@ def build_engines(
         engines = [_build(one, form, manifest, staged, config, platform) for one, form in forms]
         described = EngineManifest(name=manifest.name, platform=platform, engines=tuple(engines), command=command)
         described.write(staged)
+    try:
+        remember_engines(out)
+    except MachineError as error:  # they may have taken an hour
+        announce(f"{error}; say before they run: attendant engines trust {out}")
     return described, True
 
 

@@ -14,6 +14,7 @@ from attendant.manifest import Manifest, sha256_of
 from export.tensorrt.build import copy_artefact, sources_of
 from export.tensorrt.compat import open_plan
 from serving.runtime.tensorrt.engine_match import require_match
+from serving.runtime.tensorrt.known_engines import remember_engines, require_known
 from serving.runtime.tensorrt.library import tensorrt_module
 from serving.runtime.tensorrt.this_machine import this_platform
 
@@ -27,7 +28,8 @@ def refit_engines(folder: Path, source: Path) -> EngineManifest:
 
     Raises:
         MachineError: there is no TensorRT here, or the engines were built for another machine.
-        ArtefactError: a file is damaged; there are no engines, or their weights are fixed; the graphs are not the same.
+        ArtefactError: a file is damaged; there are no engines, they are of somebody else, or their weights are fixed;
+            the graphs are not the same.
     """
     tensorrt_module()
     manifest, other = Manifest.read(folder), Manifest.read(source)
@@ -35,6 +37,7 @@ def refit_engines(folder: Path, source: Path) -> EngineManifest:
     engines = EngineManifest.read(source)
     if engines is None:
         raise ArtefactError(f"engines in {source}", "none", "build them: `attendant export tensorrt`")
+    require_known(source)
     engines.verify(source, other)
     require_same_graphs(manifest, other, engines)
     require_match(engines, this_platform())
@@ -43,6 +46,7 @@ def refit_engines(folder: Path, source: Path) -> EngineManifest:
         made = tuple(_refit(engine, source, staged, manifest) for engine in engines.engines)
         refitted = replace(engines, name=manifest.name, engines=made)
         refitted.write(staged)
+    remember_engines(folder)
     return refitted
 
 

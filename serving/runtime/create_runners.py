@@ -26,6 +26,7 @@ from serving.runtime.executable import require_executable
 from serving.runtime.openvino.runner import OpenVinoRunner, openvino_is_installed
 from serving.runtime.processor import AMX, has_instructions
 from serving.runtime.tensorrt.engines import Engines
+from serving.runtime.tensorrt.known_engines import is_laid_out, require_known
 
 LARGE = 10_000_000
 """Bytes of a float32 graph and its weights from which ``auto`` takes OpenVINO where it is installed."""
@@ -107,8 +108,15 @@ def create_runners(
 
 
 def engines_for(folder: Path, runtime: Runtime) -> EngineManifest | None:
-    """The engines with which an artefact is run; none where it has none, or another runtime is requested."""
-    return EngineManifest.read(folder) if runtime == "auto" else None
+    """The engines with which an artefact is run; none where it has none, or another runtime is requested.
+
+    Raises:
+        ArtefactError: they are of somebody else, and in no model repository.
+    """
+    described = EngineManifest.read(folder) if runtime == "auto" else None
+    if described is not None and not is_laid_out(folder):
+        require_known(folder)
+    return described
 
 
 def _engine_loader(

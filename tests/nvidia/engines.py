@@ -6,6 +6,7 @@ from attendant.engine_manifest import EVERY, Engine, EngineManifest, Platform, P
 from attendant.manifest import Manifest, sha256_of
 from export.tensorrt.build import sources_of
 from export.tensorrt.profiles import profiles_of
+from serving.runtime.tensorrt.known_engines import remember_engines
 
 H100 = Platform(tensorrt="11.4.0", cuda="13.3", driver="590.1", gpu="NVIDIA H100 80GB HBM3", capability="9.0")
 
@@ -23,6 +24,7 @@ def with_engines(folder, out, graphs=None, apart=False, **said):
     command = f"attendant export tensorrt {out}"
     described = EngineManifest(name=manifest.name, platform=H100, engines=tuple(engines), command=command)
     described.write(out)
+    remember_engines(out)
     return described
 
 

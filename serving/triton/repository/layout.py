@@ -23,6 +23,7 @@ from attendant.tokenization import TOKENIZER_FILES, has_tokenizer
 from serving.engine.settings import EngineSettings
 from serving.runtime.create_runners import engines_for
 from serving.runtime.executable import require_executable
+from serving.runtime.tensorrt.known_engines import require_known
 from serving.triton.repository.chat_template import FILE_NAME as TEMPLATE_NAME
 from serving.triton.repository.chat_template import add_chat_template
 from serving.triton.repository.model_config import LABELS_NAME, model_config_from_manifest, require_types_of_python
@@ -127,6 +128,7 @@ def _read_artefact(folder: Path) -> tuple[Path, Manifest]:
 def _engines(folder: Path, manifest: Manifest, runtime: Runtime) -> EngineManifest | None:
     engines = engines_for(folder, runtime)
     if engines is not None:
+        require_known(folder)
         engines.verify(folder, manifest)
     return engines
 

@@ -59,7 +59,7 @@ def kernels(kind: str | None = None, say: Callable[[str], object] | None = None)
     if kind is None:
         return None
     try:
-        library = _compile(_SOURCES, cache_folder(), INSTRUCTIONS[kind], say)
+        library = _compile(_SOURCES, cache_folder("kernels"), INSTRUCTIONS[kind], say)
         ctypes.CDLL(str(library))  # a file system may allow no programs
     except (OSError, subprocess.SubprocessError) as error:
         _LOG.warning("no kernels of our own, products in 4 and 8 bits are slower: %s", error)
@@ -67,8 +67,11 @@ def kernels(kind: str | None = None, say: Callable[[str], object] | None = None)
     return library
 
 
-def cache_folder() -> Path:
-    """Where they lie, of nobody but this user.
+def cache_folder(name: str) -> Path:
+    """Where they lie, or what else nobody but this user may write.
+
+    Args:
+        name: of the folder among those of Attendant.
 
     Raises:
         OSError: it cannot be made, or others can write there or move it away: what lies in it is run.
@@ -78,7 +81,7 @@ def cache_folder() -> Path:
         home = Path(wanted) if Path(wanted).is_absolute() else Path.home() / ".cache"
     except RuntimeError:
         raise FileNotFoundError("no folder to keep them in: set XDG_CACHE_HOME, or HOME") from None
-    folder = home / "attendant" / "kernels"
+    folder = home / "attendant" / name
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder = folder.resolve()  # what is looked at is what is used: of a link on the way somebody else may be the owner
     for place in (folder, *folder.parents):

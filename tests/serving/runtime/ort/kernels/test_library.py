@@ -64,10 +64,10 @@ def homeless():
 
 def compiled():
     wanted = library.INSTRUCTIONS[library.vectors()[0]]
-    return library._compile(library._SOURCES, cache_folder(), wanted, print)
+    return library._compile(library._SOURCES, cache_folder("kernels"), wanted, print)
 
 
-def full():
+def full(name):
     raise OSError("the disk is full")
 
 
@@ -230,28 +230,28 @@ def test_a_user_without_a_home_is_told_what_to_set(place, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", place)
     monkeypatch.setattr(Path, "home", homeless)
     with pytest.raises(FileNotFoundError, match="set XDG_CACHE_HOME"):
-        cache_folder()
+        cache_folder("kernels")
 
 
 @pytest.mark.parametrize(
     ("mode", "group", "trusted"), [(0o777, 0, False), (0o1777, 0, True), (0o775, 0, True), (0o775, 1, False)]
 )
 def test_folders_above_are_those_that_nobody_else_can_change(mode, group, trusted, nothing_compiled, monkeypatch):
-    cache_folder()
+    cache_folder("kernels")
     nothing_compiled.parent.parent.chmod(mode)
     monkeypatch.setattr(library.os, "getegid", lambda: nothing_compiled.stat().st_gid + group)
     if trusted:
-        assert cache_folder() == nothing_compiled
+        assert cache_folder("kernels") == nothing_compiled
     else:
         with pytest.raises(PermissionError, match="XDG_CACHE_HOME"):
-            cache_folder()
+            cache_folder("kernels")
 
 
 def test_a_link_on_the_way_is_followed_once(nothing_compiled, monkeypatch, tmp_path):
     (tmp_path / "cache").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "cache")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "link"))
-    assert cache_folder() == nothing_compiled
+    assert cache_folder("kernels") == nothing_compiled
 
 
 @needs_kernels
@@ -263,7 +263,7 @@ def test_what_others_could_have_written_is_not_run(nothing_compiled, caplog):
         assert kernels() is None
     assert "chmod 700" in caplog.text
     with pytest.raises(PermissionError):
-        cache_folder()
+        cache_folder("kernels")
 
 
 @pytest.mark.parametrize(
