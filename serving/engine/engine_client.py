@@ -318,7 +318,7 @@ class EngineClient(Generic[Owner]):
         while not self._stopped.wait(TICK_S):
             now_s = time.monotonic()
             passed_s = min(now_s - looked_s, 2 * TICK_S)  # a pause of this process is none of the engine's
-            silent_s = 0.0 if self._heard_s != heard_s else silent_s + passed_s
+            silent_s = 0.0 if self._heard_s != heard_s or self._has_unread() else silent_s + passed_s
             share = wanted = meter.share([self._record], passed_s)
             if self._owners and share <= AT_WORK:
                 wanted += meter.waiting_share([self._record], passed_s)
@@ -334,6 +334,15 @@ class EngineClient(Generic[Owner]):
                 logging.error("the engine is ended: %s, %s", silent, unread)
                 self._record.kill()
                 silent_s = still_s = unread_s = 0.0
+
+    def _has_unread(self) -> bool:
+        """Whether the process has said something that was not read yet."""
+        unread = select.poll()  # another thread uses the other
+        try:
+            unread.register(self._connection, select.POLLIN)
+        except (OSError, ValueError):  # it is closed just now
+            return False
+        return any(event & select.POLLIN for _, event in unread.poll(0))
 
     def _write(self, connection: Connection, outbox: "queue.SimpleQueue[bytes | None]") -> None:
         with suppress(OSError):  # the process has ended, as _receive sees too

@@ -106,6 +106,27 @@ def test_a_dead_engine_ends_its_requests_at_once_and_the_next_are_answered(engin
 
 
 @pytest.mark.planted
+def test_an_engine_whose_answers_nobody_reads_for_a_while_is_not_ended(long_language_model, answers, monkeypatch):
+    monkeypatch.setattr(engine_client, "HANG_S", 0.6)
+    manifest, settings, waited = Manifest.read(long_language_model), EngineSettings(), []
+
+    def take(owner, outputs):
+        if not waited:
+            waited.append(time.sleep(3.0))  # as where this process gets no processor, until the engine cannot write
+        answers.take(owner, outputs)
+
+    load = partial(load_verified, LanguageModel, long_language_model, manifest, settings=settings)
+    client = EngineClient(load, 16, take, answers.tick)
+    try:
+        for number in range(8):
+            client.submit(number, *request(2000))
+        assert [answers.end_of(number) for number in range(8)] == [2000] * 8
+        assert client.starts == 1
+    finally:
+        client.stop()
+
+
+@pytest.mark.planted
 def test_a_stopped_engine_is_started_anew_and_a_paused_one_is_not(engine, answers, monkeypatch):
     monkeypatch.setattr(engine_client, "HANG_S", 1.5)
     first = process_of(engine)
