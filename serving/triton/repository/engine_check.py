@@ -14,7 +14,7 @@ from attendant.quantities import bytes_text
 from attendant.records import read_file
 from serving.runtime.tensorrt.engine_match import require_match
 from serving.runtime.tensorrt.this_machine import gpu_memory_bytes, this_platform
-from serving.triton.repository.entries import CONFIG, model_folders
+from serving.triton.repository.entries import CONFIG, model_folders, served_versions
 from serving.triton.repository.pbtxt import config_from_pbtxt
 
 
@@ -76,12 +76,7 @@ def _with_engines(model: Path) -> list[Path]:
         policy = config_from_pbtxt(read_file(model / CONFIG).decode()).version_policy
     except (AttendantError, OSError, ValueError):  # which another refuses
         return []
-    names = [path.name for path in model.iterdir() if path.is_dir() and path.name.isdecimal()]
-    present = sorted(int(name) for name in names if str(int(name)) == name)
-    served = policy.specific.versions if policy.HasField("specific") else present
-    if not policy.HasField("specific") and not policy.HasField("all"):
-        served = present[-max(1, policy.latest.num_versions) :]
-    folders = [model / str(version) for version in served]
+    folders = [model / str(version) for version in served_versions(model, policy)]
     return [folder for folder in folders if (folder / ENGINE_MANIFEST_NAME).is_file()]
 
 

@@ -1,27 +1,30 @@
 """The models to serve, which must lie in the repository before anything is started.
 
-tritonserver 2.51 ends, or waits for ever, where one of them has a config.pbtxt or labels.txt that is no file, a version
-that is empty, a folder whose name is a number and no version, or a name that is more to a shell. Such a model is not
-handed to it, and all others are served.
+tritonserver 2.51 ends, or waits for ever, where one of them has a config.pbtxt that is no file or names what is none, a
+version that is empty or lacks its Python file, a folder whose name is a number and no version, or a name that is more
+to a shell. Such a model is not handed to it, and all others are served.
 """
 
 import os
-import re
 import stat
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from attendant.errors import ArtefactError
 from attendant.printable import printable
+from attendant.records import read_file
 from serving.triton.repository.engine_check import find_unfit
-from serving.triton.repository.entries import CONFIG, model_folders
+from serving.triton.repository.entries import CONFIG, model_folders, number_of, served_versions
+from serving.triton.repository.pbtxt import config_from_pbtxt
 from serving.triton.server.settings import ServerSettings
 from serving.triton.server.workspace import is_plain
 
-LABELS = "labels.txt"
+PYTHON_FILE = "model.py"
 MOST_CONFIG_BYTES = 1 << 24
-_NUMBER = re.compile("-?[0-9]+")
 _LARGEST_VERSION = 2**31 - 1
 
 
@@ -54,6 +57,13 @@ def find_models(settings: ServerSettings, before: Collection[str] = ()) -> tuple
     return tuple(sorted(served))
 
 
+def awaited_models(settings: ServerSettings) -> set[str]:
+    """The names of those that are to be served once their folders are fit."""
+    folders = model_folders(settings.repository)
+    chosen = folders.keys() & set(settings.models) if settings.models else folders.keys()
+    return {name for name in chosen if not _unfit_name(name) and unfit(folders[name])}
+
+
 def _shown(name: str) -> str:
     shown = os.fsencode(name).decode(errors="backslashreplace")
     return shown if shown.isprintable() else repr(shown)
@@ -61,26 +71,73 @@ def _shown(name: str) -> str:
 
 def unfit(folder: Path) -> str:
     """Why tritonserver is not to be given this model; empty if it may have it."""
-    if os.fsencode(folder.name).decode(errors="replace") != folder.name:
-        return "its name is not UTF-8"
-    if not is_plain(Path("".join(filter(str.isascii, folder.name)))):  # a shell starts its worker
-        return "its name has characters that a shell reads otherwise"
+    if reason := _unfit_name(folder.name):
+        return reason
     try:
-        if not _is_file(folder / CONFIG) or (folder / CONFIG).stat().st_size > MOST_CONFIG_BYTES:
+        status = (folder / CONFIG).stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_CONFIG_BYTES:
             return f"its {CONFIG} is no file of at most {MOST_CONFIG_BYTES} bytes"
         for entry in folder.iterdir():
-            if _NUMBER.fullmatch(entry.name) and not 0 <= int(entry.name[:20]) <= _LARGEST_VERSION:
+            if entry.is_dir() and not 0 <= (number_of(entry.name) or 0) <= _LARGEST_VERSION:
                 return f"the folder {entry.name[:40]!r} in it is no version"
             is_version = entry.name.isascii() and entry.name.isdecimal()
             inside = list(entry.iterdir()) if is_version else []
             if is_version and not inside:
                 return f"its version {entry.name} is empty"
             for one in (entry, *inside):
-                if not _is_file(one) and (one.name == LABELS or not one.is_dir()):
+                if not _is_file(one) and not one.is_dir():
                     return f"{one.name[:40]!r} in it is no file"
-    except OSError as error:
+        config = _config_at(folder / CONFIG, status.st_ino, status.st_mtime_ns, status.st_size)
+        if config is None:
+            return ""
+        for named in _python_files(folder, config):
+            if not (folder / named).is_file():
+                return f"{named[:80]!r} is no file in it"
+        for named in filter(None, _data_files(config)):
+            with suppress(FileNotFoundError):  # which Triton says itself
+                if not _is_file(Path(f"{folder}/{named}")):
+                    return f"{named[:80]!r}, which its {CONFIG} names, is no file"
+    except (OSError, ValueError) as error:  # a name with a NUL
         return str(error)
     return ""
+
+
+def _unfit_name(name: str) -> str:
+    if os.fsencode(name).decode(errors="replace") != name:
+        return "its name is not UTF-8"
+    if not is_plain(Path("".join(filter(str.isascii, name)))):  # a shell starts its worker
+        return "its name has characters that a shell reads otherwise"
+    return ""
+
+
+@lru_cache(maxsize=256)
+def _config_at(path: Path, *_: int) -> Any:
+    """What a config.pbtxt of some inode, time and size says; None where it is none, which Triton says itself."""
+    try:
+        return config_from_pbtxt(read_file(path, MOST_CONFIG_BYTES).decode(errors="replace"))
+    except ArtefactError:
+        return None
+
+
+def _python_files(folder: Path, config: Any) -> Iterator[str]:
+    """What Triton starts of a Python model: without it, it neither loads the model nor fails to."""
+    named = config.default_model_filename
+    guessed = not (config.backend or config.platform) and (named == PYTHON_FILE or [*folder.glob(f"*/{PYTHON_FILE}")])
+    if config.backend == "python" or guessed:
+        for version in served_versions(folder, config.version_policy):
+            yield f"{version}/{named or PYTHON_FILE}"
+
+
+def _data_files(config: Any) -> Iterator[str]:
+    """What Triton itself reads as it loads a model: of a pipe it waits for ever, of a folder it ends."""
+    for tensor in config.output:
+        yield tensor.label_filename
+    for warm_up in config.model_warmup:
+        for value in warm_up.inputs.values():
+            yield value.input_data_file and f"warmup/{value.input_data_file}"
+    for state in config.sequence_batching.state:
+        for first in state.initial_state:
+            yield first.data_file and f"initial_state/{first.data_file}"
 
 
 def _is_file(path: Path) -> bool:

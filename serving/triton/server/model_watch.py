@@ -54,6 +54,7 @@ class ModelWatch:
         stuck: whether this server will never load it: tritonserver 2.51 waits without end for a worker that died as it
             was loaded.
         is_wrong: whether it answered its example wrongly when it was last loaded.
+        is_unfit: whether its files are not what Triton needs: it is loaded once they are.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class ModelWatch:
             due_s: when it may be loaded, by the monotonic clock.
         """
         self.name, self.reason, self.loading, self.stuck, self.is_wrong = name, "", False, False, False
+        self.is_unfit = False
         self._group, self._client, self._report = group, client, report
         self._pulse, self._backoff, self._wrong, self._due_s = pulse, Backoff(), wrong, due_s
         self.away_s, self._described_s = inf, 0.0
@@ -347,16 +349,8 @@ class ModelWatch:
                 self._report(f"{self.name} is loaded anew{when}: {self.reason}")
                 reported = self.reason
             self._kill_workers()
-            pause_s = self._backoff.pause_after_failure()
-            due_s = max(time.monotonic() + (LOOK_S if self.is_wrong else pause_s), self._due_s)
-            if max(due_s - time.monotonic(), self._wrong.pause_s(self.name)) > 0:
-                await self._unload()  # so that nobody who asks meanwhile waits for a dead worker
-            while (pause_s := max(due_s - time.monotonic(), self._wrong.pause_s(self.name))) > 0:
-                await asyncio.sleep(min(pause_s, LOOK_S))
+            await self._pause()
             self._kill_workers()
-            if found := unfit(self._wrong.repository / self.name):  # with which Triton ends, or waits without end
-                self.reason = found
-                continue
             self.loading = True
             self._wrong.load(self.name)
             self._unloaded = False
@@ -370,6 +364,31 @@ class ModelWatch:
                 await self._unload()
         self._backoff.note_success()
         self._report(f"{self.name} answers again, after {time.monotonic() - self.away_s:.1f} s")
+
+    async def _pause(self) -> None:
+        # After a failure, but no longer than until its files have changed, and rest; then until Triton may have them.
+        pause_s = self._backoff.pause_after_failure()
+        due_s = max(time.monotonic() + (LOOK_S if self.is_wrong else pause_s), self._due_s)
+        is_unloaded, before = False, self._wrong.files_of(self.name)
+        last = before
+        while True:
+            if before != (files := self._wrong.files_of(self.name)) == last:
+                due_s = self._due_s
+            last = files
+            pause_s = max(due_s - time.monotonic(), self._wrong.pause_s(self.name))
+            if pause_s <= 0:
+                found = await asyncio.to_thread(unfit, self._wrong.repository / self.name)
+                self.is_unfit = bool(found)
+                if not found:
+                    return
+                if found != self.reason:
+                    self.reason = found
+                    self._report(f"{self.name} is loaded anew once its files change: {found}")
+                pause_s = LOOK_S
+            if not is_unloaded:
+                await self._unload()  # so that nobody who asks meanwhile waits for a dead worker
+                is_unloaded = True
+            await asyncio.sleep(min(pause_s, LOOK_S))
 
 
 def _begin(work: Awaitable[Result]) -> asyncio.Future[Result]:

@@ -24,7 +24,7 @@ from serving.triton.server.group import end_group, has_exited, wait_for_exit
 from serving.triton.server.guard import returncode_from_status
 from serving.triton.server.installation import Installation, find_installation
 from serving.triton.server.launch import launch
-from serving.triton.server.model_folders import find_models
+from serving.triton.server.model_folders import awaited_models, find_models
 from serving.triton.server.ports import check_ports_free
 from serving.triton.server.reaper import Reaper
 from serving.triton.server.server_log import LogFollower, problems_in
@@ -138,7 +138,7 @@ class TritonServer:
 
         Args:
             later: models that are not loaded at its start.
-            before: models that another served before: one that is gone or unfit since is loaded once it is back.
+            before: models that another served before: one that is gone is loaded once it is back, as are unfit ones.
             one_by_one: whether models are loaded one after another, so that a crash shows whose it is.
 
         Raises:
@@ -152,7 +152,7 @@ class TritonServer:
             raise ServerError("a TritonServer that was never started", "one that was", "make a new one")
         installation = self._installation
         present = find_models(self._settings, before)
-        gone = sorted(set(before) - set(present))
+        gone = sorted({*before, *awaited_models(self._settings)} - set(present))
         self.models = tuple(sorted({*present, *gone}))
         check_ports_free(self._settings)
         remove_dead_regions()
@@ -344,7 +344,7 @@ class TritonServer:
 
     async def _failed_models(self) -> list[str]:
         async with TritonClient(self.endpoints.grpc, tls=self.own_client, admin_key=self.admin_key) as client:
-            return sorted(set(await client.failed_models()) & set(self.models))
+            return sorted(set(await client.failed_models()) & set(self._loaded_first))
 
     def __enter__(self) -> Self:
         self.start()

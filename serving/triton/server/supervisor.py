@@ -207,7 +207,8 @@ async def _watch(
 
 def _blame(watches: Sequence[ModelWatch], failed: Sequence[str], harmful: Troubles) -> None:
     for watch in watches:
-        if watch.reason and (watch.name in failed or time.monotonic() - watch.away_s > SUSPECT_S):
+        was_tried = watch.reason and not watch.is_unfit
+        if was_tried and (watch.name in failed or time.monotonic() - watch.away_s > SUSPECT_S):
             harmful.count(watch.name)
             pause_s = harmful.due_s(watch.name) - time.monotonic()
             _report(f"{watch.name} is not loaded for {pause_s:.0f} s: the server failed while it was being loaded")

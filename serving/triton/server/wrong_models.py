@@ -26,7 +26,7 @@ class WrongModels:
 
     def load(self, name: str) -> None:
         """A model is about to be loaded, from its files as they are."""
-        self._files[name] = self._files_of(name)
+        self._files[name] = self.files_of(name)
 
     def count(self, name: str) -> None:
         """It has answered its example wrongly."""
@@ -42,7 +42,7 @@ class WrongModels:
 
     def due_s(self, name: str) -> float:
         """When it may be loaded again, by the monotonic clock: at once where its files are others now."""
-        if name not in self._times or self._files[name] != self._files_of(name):
+        if name not in self._times or self._files[name] != self.files_of(name):
             return -inf
         return self._times.due_s(name)
 
@@ -50,7 +50,8 @@ class WrongModels:
         """In how many seconds that is."""
         return max(0.0, self.due_s(name) - time.monotonic())
 
-    def _files_of(self, name: str) -> frozenset[tuple[str, int, int]]:
+    def files_of(self, name: str) -> frozenset[tuple[str, int, int]]:
+        """Its files as they are, each with its time and size."""
         folder, found = self.repository / name, set[tuple[str, int, int]]()
         with suppress(OSError):  # a folder that is removed while it is read
             for path in islice(chain(folder.glob("*"), folder.glob("*/*")), MOST_FILES):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from attendant.errors import ArtefactError
-from serving.triton.server.model_folders import find_models
+from serving.triton.server.model_folders import awaited_models, find_models
 from serving.triton.server.settings import ServerSettings
 
 
@@ -86,12 +86,8 @@ def test_a_number_that_is_no_version_takes_its_own_model_away(
     assert "is no version" in capsys.readouterr().err
 
 
-def _labels_pipe(model: Path) -> None:
+def _pipe_in_it(model: Path) -> None:
     os.mkfifo(model / "labels.txt")
-
-
-def _labels_folder(model: Path) -> None:
-    (model / "labels.txt").mkdir()
 
 
 def _broken_link(model: Path) -> None:
@@ -102,21 +98,176 @@ def _empty_version(model: Path) -> None:
     (model / "2").mkdir()
 
 
+def _no_python_file(model: Path) -> None:
+    (model / "1" / "model.py").rename(model / "1" / "other.py")
+
+
+def _python_folder(model: Path) -> None:
+    _no_python_file(model)
+    (model / "1" / "model.py").mkdir()
+
+
+def _second_version_in_copy(model: Path) -> None:
+    (model / "2").mkdir()
+    (model / "2" / "weights").touch()
+
+
+def _like_a_version(model: Path) -> None:
+    (model / "20241127-before").mkdir()
+
+
+def _no_version_like_one(model: Path) -> None:
+    (model / "99999999999x").mkdir()
+
+
+def _configure(model: Path, before: str, after: str) -> None:
+    text = (model / "config.pbtxt").read_text()
+    assert before in text
+    (model / "config.pbtxt").write_text(text.replace(before, after, 1))
+
+
+def _another_name(model: Path) -> None:
+    _configure(model, 'backend: "python"', 'backend: "python" default_model_filename: "other.py"')
+
+
+def _no_backend(model: Path) -> None:
+    _configure(model, 'backend: "python"', 'default_model_filename: "model.py"')
+    _no_python_file(model)
+
+
+def _no_backend_in_copy(model: Path) -> None:
+    _configure(model, 'backend: "python"', "")
+    _second_version_in_copy(model)
+
+
+def _label(model: Path, named: str) -> None:
+    _configure(model, 'name: "y"', f'name: "y" label_filename: "{named}"')
+
+
+def _label_pipe(model: Path) -> None:
+    _label(model, "sub/deeper/l.txt")
+    (model / "sub" / "deeper").mkdir(parents=True)
+    os.mkfifo(model / "sub" / "deeper" / "l.txt")
+
+
+def _label_folder(model: Path) -> None:
+    _label(model, "labels.txt")
+    (model / "labels.txt").mkdir()
+
+
+def _label_device(model: Path) -> None:
+    _label(model, "l")
+    (model / "sub").mkdir()
+    (model / "sub" / "l").symlink_to("/dev/zero")
+    _configure(model, '"l"', '"sub/l"')
+
+
+def _label_with_nul(model: Path) -> None:
+    _label(model, r"sub/l\000")
+    (model / "sub").mkdir()
+    os.mkfifo(model / "sub" / "l")
+
+
+def _warm_up_pipe(model: Path) -> None:
+    value = 'inputs { key: "x" value { data_type: TYPE_FP32 dims: [ 2 ] input_data_file: "f" } }'
+    _configure(model, "instance_group", f'model_warmup {{ name: "w" batch_size: 1 {value} }} instance_group')
+    (model / "warmup").mkdir()
+    os.mkfifo(model / "warmup" / "f")
+
+
+def _state_folder(model: Path) -> None:
+    state = 'state { initial_state { name: "s" data_file: "f" } }'
+    _configure(model, "instance_group", f"sequence_batching {{ {state} }} instance_group")
+    (model / "initial_state" / "f").mkdir(parents=True)
+
+
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
-        (_labels_pipe, "'labels.txt' in it is no file"),
-        (_labels_folder, "'labels.txt' in it is no file"),
+        (_pipe_in_it, "'labels.txt' in it is no file"),
         (_broken_link, "No such file"),
         (_empty_version, "its version 2 is empty"),
+        (_no_python_file, "'1/model.py' is no file in it"),
+        (_python_folder, "'1/model.py' is no file in it"),
+        (_second_version_in_copy, "'2/model.py' is no file in it"),
+        (_like_a_version, "'20241127/model.py' is no file in it"),
+        (_no_version_like_one, "the folder '99999999999x' in it is no version"),
+        (_another_name, "'1/other.py' is no file in it"),
+        (_no_backend, "'1/model.py' is no file in it"),
+        (_no_backend_in_copy, "'2/model.py' is no file in it"),
+        (_label_pipe, "'sub/deeper/l.txt', which its config.pbtxt names, is no file"),
+        (_label_folder, "'labels.txt', which its config.pbtxt names, is no file"),
+        (_label_device, "'sub/l', which its config.pbtxt names, is no file"),
+        (_label_with_nul, "null byte"),
+        (_warm_up_pipe, "'warmup/f', which its config.pbtxt names, is no file"),
+        (_state_folder, "'initial_state/f', which its config.pbtxt names, is no file"),
     ],
 )
 def test_what_triton_waits_for_or_ends_of_takes_its_own_model_away(
     settings: ServerSettings, spoil: Callable[[Path], None], told: str, capsys: pytest.CaptureFixture[str]
 ):
+    right = settings.repository.with_name("right")
+    shutil.copytree(settings.repository / "double", right)
     spoil(settings.repository / "double")
     assert find_models(settings) == ("tokens",)
     assert told in capsys.readouterr().err
+    assert awaited_models(settings) == {"double"}
+    shutil.rmtree(settings.repository / "double")
+    right.rename(settings.repository / "double")
+    assert find_models(settings) == ("double", "tokens")
+    assert awaited_models(settings) == set()
+
+
+def _former_version(model: Path) -> None:
+    (model / "1").rename(model / "2")
+    (model / "1").mkdir()
+    (model / "1" / "weights").touch()
+
+
+def _version_that_is_not_chosen(model: Path) -> None:
+    _second_version_in_copy(model)
+    _configure(model, "instance_group", "version_policy { specific { versions: [ 1 ] } } instance_group")
+
+
+def _backend_of_others(model: Path) -> None:
+    _no_python_file(model)
+    _configure(model, 'backend: "python"', 'backend: "onnxruntime"')
+
+
+def _no_label(model: Path) -> None:
+    _label(model, "/dev/zero")  # of the model's folder
+
+
+def _unread(model: Path) -> None:
+    _no_python_file(model)
+    _configure(model, "instance_group", "of_the_future")
+
+
+def _folder_that_is_not_named(model: Path) -> None:
+    (model / "labels.txt").mkdir()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _former_version,
+        _version_that_is_not_chosen,
+        _backend_of_others,
+        _no_label,
+        _unread,
+        _folder_that_is_not_named,
+    ],
+)
+def test_what_triton_serves_or_refuses_itself_is_handed_to_it(settings: ServerSettings, change: Callable[[Path], None]):
+    change(settings.repository / "double")
+    assert find_models(settings) == ("double", "tokens")
+
+
+def test_none_is_awaited_that_was_not_chosen_or_has_no_name_for_triton(settings: ServerSettings):
+    _no_python_file(settings.repository / "double")
+    shutil.copytree(settings.repository / "double", settings.repository / "a b")
+    assert awaited_models(settings) == {"double"}
+    assert awaited_models(replace(settings, models=("tokens",))) == set()
 
 
 def test_an_empty_folder_of_another_scripts_number_is_no_version(settings: ServerSettings):

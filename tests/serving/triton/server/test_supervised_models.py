@@ -16,7 +16,7 @@ from serving.triton.server.shared_memory import DIRECTORY
 from serving.triton.server.workers import server_of, workers_of
 from serving.triton.server.wrong_models import WrongModels
 from tests.serving.triton.server import sample_models
-from tests.serving.triton.server.test_supervisor import PATIENCE_S, doubles, supervised, until
+from tests.serving.triton.server.test_supervisor import PATIENCE_S, Asker, doubles, supervised, until
 
 
 def test_a_model_that_is_away_while_the_server_is_replaced_is_named_and_served_once_it_is_back(settings, capsys):
@@ -52,6 +52,73 @@ def test_so_is_one_that_was_being_copied_while_the_server_was_replaced(settings,
         away.rename(version)
         await until(lambda: "double answers again" in capsys.readouterr().err)
         assert doubles(triton.InferenceServerClient(servers[1].endpoints.grpc))
+
+    supervised(settings, scenario)
+
+
+@pytest.mark.planted
+def test_one_without_its_python_file_is_away_alone_until_that_is_there(settings, capsys):
+    """At a start, at its worker's death, at a new server: Triton would wait for it, and be replaced, without end."""
+    file, said = settings.repository / "tokens" / "1" / "model.py", [""]
+    away, told = file.with_name("away"), "'1/model.py' is no file in it"
+
+    async def says(line):
+        def has_said():
+            said[0] += capsys.readouterr().err
+            return line in said[0]
+
+        await until(has_said)
+
+    async def is_back_once_it_is_there(server):
+        others = Asker(server.endpoints.grpc)
+        others.start()
+        await says(f"tokens is loaded anew once its files change: {told}")
+        await asyncio.sleep(6.0)  # a dead worker is known for one that Triton waits for after 4 s
+        away.rename(file)
+        renamed_s, said[0] = time.monotonic(), ""
+        await says("tokens answers again")
+        assert time.monotonic() - renamed_s < 5.0
+        others.leaving.set()
+        others.join()
+        assert others.good > 20 and others.errors == []
+        file.rename(away)
+        said[0] = ""
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        assert list(lacks[0]) == ["tokens"]
+        await says(f"not served: tokens: {told}")
+        await is_back_once_it_is_there(servers[0])
+        for worker in workers_of(servers[0].group):
+            if worker.model == "tokens":
+                worker.kill()
+        await is_back_once_it_is_there(servers[0])
+        assert len(servers) == 1
+        server_of(servers[0].group).kill()
+        await until(lambda: len(servers) == 2)
+        assert list(lacks[1]) == ["tokens"]
+        await is_back_once_it_is_there(servers[1])
+        assert len(servers) == 2
+
+    file.rename(away)
+    supervised(settings, scenario)
+
+
+@pytest.mark.planted
+def test_one_that_could_not_be_loaded_is_loaded_soon_after_its_files_have_changed(settings, capsys, monkeypatch):
+    monkeypatch.setattr(backoff, "FIRST_S", 30.0)  # of a second failure
+    file = settings.repository / "double" / "1" / "model.py"
+    file.write_text(sample_models.BROKEN)
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        assert list(lacks[0]) == ["double"]
+        await until(lambda: "double is loaded anew" in capsys.readouterr().err)
+        await asyncio.sleep(3.0)  # it has failed once more
+        file.write_text(sample_models.DOUBLE)
+        mended_s = time.monotonic()
+        await until(lambda: "double answers again" in capsys.readouterr().err)
+        assert time.monotonic() - mended_s < 8.0
 
     supervised(settings, scenario)
 
