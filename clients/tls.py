@@ -75,6 +75,11 @@ class Tls:
     def files(self) -> tuple[Path, ...]:
         return tuple(path for path in (self.ca, self.cert, self.key) if path is not None)
 
+    @property
+    def version(self) -> object:
+        """What differs once a file has changed."""
+        return file_versions(self.files)
+
     def channel_credentials(self) -> grpc.ChannelCredentials | None:
         """What a gRPC channel is opened with; None for one without TLS.
 
@@ -85,12 +90,19 @@ class Tls:
             return None
         import grpc  # late: verbs that ask no server take these flags apart too
 
+        return grpc.ssl_channel_credentials(*self.read())
+
+    def read(self) -> tuple[bytes | None, ...]:
+        """The PEM of the authorities, of the key and of the certificate; None for one that is not given.
+
+        Raises:
+            ConfigError: a file cannot be read, or holds something else.
+        """
         self.create_context()  # names a file that is missing or broken; gRPC only says that it could not connect
         try:
-            ca, key, cert = (None if path is None else read_file(path) for path in (self.ca, self.key, self.cert))
+            return tuple(None if path is None else read_file(path) for path in (self.ca, self.key, self.cert))
         except OSError as error:  # it was replaced since
             raise ConfigError("files of certificates", _reason(error), "correct them") from error
-        return grpc.ssl_channel_credentials(ca, key, cert)
 
     @property
     def channel_options(self) -> list[tuple[str, str]]:

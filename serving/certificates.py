@@ -2,13 +2,15 @@
 
 import logging
 import math
+import os
 import ssl
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from attendant.errors import ConfigError
+from attendant.records import read_file
 from clients.tls import Tls, create_context, file_versions, load_certificate
 
 _LOG = logging.getLogger("attendant.certificates")
@@ -93,25 +95,50 @@ class ListenTls:
             raise ConfigError(f"a name in the certificate {self.listen_cert}", "none", "renew it with subjectAltName")
         return Tls(tls=True, ca=self.listen_cert, cert=cert, key=key, tls_name=names[0].replace("*", "attendant"))
 
-    def lasting_client(self) -> Tls:
-        """As :meth:`own_client`, for whoever outlives the certificate: its successor may have another name."""
-        client = self.own_client()
-        return OwnTls(tls=True, ca=client.ca, cert=client.cert, key=client.key, listen=self) if self.is_on else client
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnTls(Tls):
-    """Towards a server that listens so, by the name that its certificate has when a connection is made.
+    """Towards the last server of ours that was started, by what it was started with: its files may hold another since.
 
     Attributes:
-        listen: how it listens.
+        known: what :meth:`read` gives and the options of a channel; nothing before the first start.
     """
 
-    listen: ListenTls = field(default_factory=ListenTls)
+    known: list[tuple[tuple[bytes | None, ...], list[tuple[str, str]]]] = field(
+        default_factory=list, repr=False, compare=False
+    )
+
+    def keep(self, listen: ListenTls, folder: Path) -> ListenTls:
+        """Copy the files of the next server into its folder, for this user alone, and go by the copies from now on.
+
+        Returns:
+            How the server listens by the copies.
+
+        Raises:
+            ConfigError: as :meth:`ListenTls.own_client`.
+            OSError: the folder cannot be written, or holds copies.
+        """
+        try:
+            kept = ListenTls(**{name: _copy(path, folder / name) for name, path in asdict(listen).items() if path})
+            client = kept.own_client()
+        except (ConfigError, OSError):
+            listen.own_client()  # which says it of the files themselves
+            raise
+        self.known[:] = [(client.read() if client.is_on else (), client.channel_options)]
+        return kept
+
+    @property
+    def version(self) -> object:
+        """What differs once a server was started with other certificates."""
+        return tuple(self.known)
 
     @property
     def channel_options(self) -> list[tuple[str, str]]:
-        return self.listen.own_client().channel_options
+        return self.known[0][1]
+
+    def read(self) -> tuple[bytes | None, ...]:
+        """What the copies held."""
+        return self.known[0][0]
 
 
 class ReloadedContext:
@@ -136,6 +163,12 @@ class ReloadedContext:
                 self._refused, self._refused_s = versions, time.monotonic()
                 _LOG.warning("the certificate in use stays: %s", error)
         connection.context = self._newest
+
+
+def _copy(path: Path, copy: Path) -> Path:
+    with os.fdopen(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+        file.write(read_file(path))
+    return copy
 
 
 def _shake_hands(client: ssl.SSLContext, server: ssl.SSLContext) -> dict[str, tuple[tuple[str, str], ...]]:

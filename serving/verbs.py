@@ -20,7 +20,7 @@ from attendant.parameters import Device, Runtime
 from attendant.printable import printable
 from attendant.standard_streams import never_wait_for_readers
 from attendant.tasks import resolve
-from serving.certificates import ListenTls
+from serving.certificates import ListenTls, OwnTls
 from serving.descriptors import raise_descriptor_limit
 from serving.engine.settings import EngineSettings
 from serving.gateway.access_settings import AccessSettings
@@ -221,7 +221,8 @@ def serve(
         raise ConfigError("PATHS, or --models of a repository", "both", "leave one of them out")
     if explain and not paths:
         raise ConfigError("PATHS beside --explain", "none", "export with --explain what the repository holds")
-    own_client = listen.lasting_client()
+    listen.own_client()  # what is wrong with the files is said before any work
+    own_client = OwnTls(tls=listen.is_on)
     never_wait_for_readers()
     ignore_events_of_closed_loops()
     raise_descriptor_limit()
@@ -240,7 +241,12 @@ def serve(
                 find_unfit(settings.repository)  # which the server leaves out
             _compile_operators(settings.repository)
             supervising = supervise(
-                lambda: TritonServer(settings, log=log, drained_s=lambda: gateway.leaving_s if gateway else 0.0),
+                lambda: TritonServer(
+                    settings,
+                    log=log,
+                    drained_s=lambda: gateway.leaving_s if gateway else 0.0,
+                    own_client=own_client,
+                ),
                 supervision,
                 lambda server, failed: _when_ready(server, failed, gateway),
             )

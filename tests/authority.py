@@ -36,9 +36,16 @@ class Authority:
         self.ca = folder / "ca.pem"
         self._authority.cert_pem.write_to_path(str(self.ca))
 
-    def issue(self, *names: str, file: str = "server", expired: bool = False, begins: datetime | None = None) -> Issued:
+    def issue(
+        self,
+        *names: str,
+        file: str = "server",
+        expired: bool = False,
+        begins: datetime | None = None,
+        ends: datetime | None = None,
+    ) -> Issued:
         """Write a certificate that holds the names, anew where the file is there."""
-        begins, ends = LONG_AGO if expired else (begins, None)
+        begins, ends = LONG_AGO if expired else (begins, ends)
         made = self._authority.issue_cert(*names, not_before=begins, not_after=ends)
         issued = Issued(self._folder / f"{file}.pem", self._folder / f"{file}.key")
         issued.key.write_bytes(made.private_key_pem.bytes())

@@ -2,18 +2,21 @@
 
 import asyncio
 import json
+import os
 import signal
 import socket
 import ssl
 import struct
 import subprocess
 import sys
+import time
 
 import httpx
 import pytest
 
 from attendant.errors import UnreachableError
 from attendant.sampling_params import SamplingParams
+from benchmarks.chaos.processes import family_of
 from clients.load.http_session import HttpSession
 from clients.load.record import RequestOutcome
 from clients.load.run import run_load
@@ -201,3 +204,36 @@ def test_serve_brings_up_triton_and_gateway_with_tls_and_hands_out_a_key(digits_
     assert label.returncode == 0 and "3" in label.stdout, label.stderr
     assert key_file.read_text().startswith("admin-key=")
     assert process.returncode == 0
+
+
+def test_the_gateway_of_serve_knows_a_new_triton_though_the_files_were_renewed_since(narrow_repository, authority):
+    grpc, metrics, gateway = free_ports(3)
+    issued = authority.issue(HERE, file="renewing")
+    words = [
+        *("attendant", "serve", "--repository", narrow_repository, "--drain-timeout-s", 2),
+        *("--grpc-port", grpc, "--metrics-port", metrics, "--gateway-port", gateway),
+        *("--listen-cert", issued.cert, "--listen-key", issued.key),
+    ]
+    process = subprocess.Popen([sys.executable, "-m", *map(str, words)], stdout=subprocess.PIPE, text=True)
+    with process, client(authority) as asked:
+
+        def wait_until_ready():
+            assert any(line == "Ctrl-C stops it\n" for line in iter(process.stdout.readline, ""))
+
+        def answer():
+            return asked.post(f"https://{HERE}:{gateway}/v1/completions", json=SHORT)
+
+        try:
+            wait_until_ready()
+            assert answer().status_code == 200
+            authority.issue(HERE, file="renewing")
+            (server,) = (one.pid for one in family_of(process.pid) if one.role == "server")
+            os.kill(server, signal.SIGKILL)
+            wait_until_ready()
+            authority.issue(HERE, file="renewing")  # what Triton shows is in no file of its owner's now
+            ends_s = time.monotonic() + 30
+            while (last := answer()).status_code != 200:
+                assert time.monotonic() < ends_s, last.text
+                time.sleep(0.2)
+        finally:
+            process.send_signal(signal.SIGTERM)

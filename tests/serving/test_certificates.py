@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -19,7 +20,7 @@ import pytest
 from attendant.errors import ConfigError
 from clients.tls import Tls
 from serving import certificates
-from serving.certificates import ListenTls, ReloadedContext
+from serving.certificates import ListenTls, OwnTls, ReloadedContext
 from tests.authority import Authority
 
 
@@ -67,14 +68,44 @@ def _serial(port: int, tls: Tls) -> str:
         return str(shown["serialNumber"])
 
 
-def test_a_client_that_outlives_a_certificate_expects_the_name_of_the_next_one(authority: Authority):
-    listen = ListenTls(**authority.issue("a.example").listen)
-    client, now = listen.lasting_client(), listen.own_client()
-    assert client.channel_options == now.channel_options == [("grpc.ssl_target_name_override", "a.example")]
-    assert client.files == now.files
+def test_a_client_of_our_servers_goes_by_what_the_last_one_was_started_with(authority: Authority, tmp_path: Path):
+    listen = ListenTls(**authority.issue("a.example").listen, listen_ca=authority.ca)
+    own, key = OwnTls(tls=True), authority.issue("a.example").key.read_bytes()
+    for name in ("first", "again", "second"):
+        (tmp_path / name).mkdir()
+    kept = own.keep(listen, tmp_path / "first")
+    now, a = own.version, [("grpc.ssl_target_name_override", "a.example")]
     authority.issue("b.example")
-    assert client.channel_options == [("grpc.ssl_target_name_override", "b.example")]
-    assert not ListenTls().lasting_client().is_on
+    assert (own.version, own.channel_options, own.read()[1]) == (now, a, key)
+    assert [path.read_bytes() for path in kept.files][1:] == [key, authority.ca.read_bytes()]
+    assert {oct(path.stat().st_mode) for path in kept.files} == {"0o100600"}
+    assert key.decode() not in repr(own)
+    own.keep(kept, tmp_path / "again")
+    assert own.version == now, "a server that shows the same needs no new connection"
+    own.keep(listen, tmp_path / "second")
+    assert own.version != now and own.channel_options == [("grpc.ssl_target_name_override", "b.example")]
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize("fault", ["absent", "the key of another"])
+def test_half_a_renewal_is_nothing_that_a_server_is_started_with(authority: Authority, tmp_path: Path, fault: str):
+    own, listen = OwnTls(tls=True), ListenTls(**(issued := authority.issue("a.example")).listen)
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    own.keep(listen, tmp_path / "first")
+    now = own.version
+    issued.key.unlink()
+    if fault == "the key of another":
+        issued.key.write_bytes(authority.issue("a.example", file="other").key.read_bytes())
+    with pytest.raises(ConfigError, match=re.escape(str(issued.key))):
+        own.keep(listen, tmp_path / "second")
+    assert own.version == now
+
+
+def test_without_tls_nothing_is_copied(tmp_path: Path):
+    own = OwnTls()
+    assert own.keep(ListenTls(), tmp_path) == ListenTls() and not list(tmp_path.iterdir())
+    assert (own.channel_credentials(), own.channel_options) == (None, [])
 
 
 def test_a_renewed_certificate_is_shown_to_the_next_client(authority: Authority):

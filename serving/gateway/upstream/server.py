@@ -28,7 +28,7 @@ from attendant.errors import (
 from clients.calls import arrives
 from clients.canary import CanaryResult, check_answer
 from clients.served_model import ServedModel
-from clients.tls import Tls, file_versions
+from clients.tls import Tls
 from clients.triton_client import TritonClient
 
 _LOG = logging.getLogger("attendant.upstream")
@@ -64,7 +64,7 @@ class Upstream:
     def __init__(self, address: str, timeout_s: float, tls: Tls | None = None) -> None:
         """Connect when first asked; in a running event loop."""
         self.address, self._timeout_s, self._tls = address, timeout_s, tls or Tls()
-        self._versions = self._refused = file_versions(self._tls.files)
+        self._version = self._refused = self._tls.version
         self.client = self._connect()
         self._former: list[tuple[TritonClient, frozenset[object]]] = []  # and the requests that may use it
         self._requests = set[object]()
@@ -239,21 +239,21 @@ class Upstream:
 
     async def _renew_client(self) -> None:
         """Connect anew where certificates have changed and the server takes them; until it does, the old ones stay."""
-        versions = file_versions(self._tls.files)
-        if versions == self._versions:
+        version = self._tls.version
+        if version == self._version:
             return
         client: TritonClient | None = None
         try:
             client = self._connect()
             await client.server_name()
         except AttendantError as error:  # half of the files may be new, or the server does not know them yet
-            if versions != self._refused:
+            if version != self._refused:
                 _LOG.warning("the certificates in use towards %s stay: %s", self.address, error)
-            self._refused = versions
+            self._refused = version
             if client is not None:
                 await client.__aexit__(None, None, None)
         else:
-            self._versions = versions
+            self._version = version
             self._replace_client(client)
 
     def _connect(self) -> TritonClient:

@@ -9,15 +9,16 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from attendant.errors import AttendantError, ConfigError, OutputError, ServerError
+from attendant.errors import AttendantError, ServerError
 from clients.admin_key import AdminKey
-from clients.tls import Tls, file_versions
 from clients.triton_client import TritonClient
+from serving.certificates import OwnTls
 from serving.triton.server.command import command_line
 from serving.triton.server.endpoints import Endpoints
 from serving.triton.server.group import end_group, has_exited, wait_for_exit
@@ -66,6 +67,7 @@ class TritonServer:
         name: what it calls itself, to whoever asks.
         regions: how the names of its shared memory begin; another draw, as a client could open what it can name.
         admin_key: what a client must know to change the server.
+        own_client: how our own questions reach it, once it was started.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class TritonServer:
         *,
         log: LogChoice = "file",
         drained_s: Callable[[], float] = lambda: 0.0,
+        own_client: OwnTls | None = None,
     ) -> None:
         """Start nothing yet.
 
@@ -83,16 +86,17 @@ class TritonServer:
             installation: what is started; what is found if not given.
             log: where its log goes.
             drained_s: at the end, how much of the drain timeout is over already.
+            own_client: that servers one after the other share with whoever asks them; one of its own if not given.
         """
         self._settings, self._log_choice, self._drained_s = settings, log, drained_s
         self._given_installation = installation
         self._loaded_first: list[str] = []
         self._workspace: Path | None = None
+        self._copies: tuple[Path, ...] = ()
         self._guard: subprocess.Popen[bytes] | None = None
         self._reaper: Reaper | None = None
         self._ended = False
         self._failed = False
-        self._own_client: Tls | None = None
         self._crashed, self._read_bytes = False, 0
         self._following = contextlib.ExitStack()
         self.endpoints = settings.endpoints
@@ -100,13 +104,7 @@ class TritonServer:
         self.ended_late: list[str] = []
         self.name, self.regions = new_server_name(os.getpid()), new_server_name(os.getpid())
         self.admin_key: AdminKey = settings.admin_key
-
-    @property
-    def own_client(self) -> Tls:
-        """How our own questions reach it: by the certificate that was in its files as it was found live."""
-        if self._own_client is None:
-            self._own_client = self._settings.listen.own_client()
-        return self._own_client
+        self.own_client = own_client or OwnTls(tls=settings.listen.is_on)
 
     @cached_property
     def _installation(self) -> Installation:
@@ -143,7 +141,7 @@ class TritonServer:
 
         Raises:
             MachineError: there is no tritonserver, or it lacks what it needs.
-            ConfigError: a port is taken.
+            ConfigError: a port is taken, or no client could accept the certificate.
             ArtefactError: the repository lacks the models.
             OutputError: the folder for temporary files cannot be written.
             ServerError: it was started before.
@@ -161,13 +159,17 @@ class TritonServer:
         self._reaper = Reaper(workspace_prefix(self.name), self.regions)
         try:
             self._workspace = new_workspace(self.name)
-        except OutputError:
-            self._reaper.dismiss()
+            lay_out(installation, self._settings.repository, self._workspace)
+            # tritonserver reads them once it has loaded its models, when they may have been renewed.
+            listen = self.own_client.keep(self._settings.listen, self._workspace)
+        except (AttendantError, OSError):
+            self.remove_log()
             raise
-        lay_out(installation, self._settings.repository, self._workspace)
+        self._copies = listen.files
         self._loaded_first = [name for name in self.models if name not in {*later, *gone}]
+        settings = replace(self._settings, listen=listen)
         command = command_line(
-            self._settings, installation, self._workspace, self.name, self.regions, self._loaded_first, one_by_one
+            settings, installation, self._workspace, self.name, self.regions, self._loaded_first, one_by_one
         )
         self._guard = launch(command, self.admin_key.secret, installation, self._workspace)
         self._reaper.watch(self._guard.pid)
@@ -182,16 +184,9 @@ class TritonServer:
         Raises:
             ServerError: the server ended, or the time is over.
         """
-        deadline, certificates = time.monotonic() + timeout_s, self._settings.listen.files
-        async with contextlib.AsyncExitStack() as asking:
-            read = file_versions(certificates)
-            client = await asking.enter_async_context(self._probe())
+        deadline = time.monotonic() + timeout_s
+        async with TritonClient(self.endpoints.grpc, timeout_s=PROBE_TIMEOUT_S, tls=self.own_client) as client:
             while True:
-                # Triton reads them once it has loaded its models: what is renewed meanwhile is what it shows.
-                if (found := file_versions(certificates)) != read:
-                    with contextlib.suppress(ConfigError):  # half of a renewal; the other half comes
-                        self._own_client = self._settings.listen.own_client()
-                        client, read = await asking.enter_async_context(self._probe()), found
                 narrow_regions(self.regions)
                 with contextlib.suppress(ServerError):
                     if await client.server_name() == self.name:
@@ -202,9 +197,6 @@ class TritonServer:
                 if time.monotonic() > deadline:
                     raise self.failure(f"a tritonserver ready within {timeout_s:g} s", "it is not")
                 await asyncio.sleep(POLL_S)
-
-    def _probe(self) -> TritonClient:
-        return TritonClient(self.endpoints.grpc, timeout_s=PROBE_TIMEOUT_S, tls=self.own_client)
 
     def restore_workspace(self) -> None:
         """Lay out what somebody removed of its temporary folder: a model that is loaded needs what is in it.
@@ -365,6 +357,9 @@ class TritonServer:
                 self._reaper.group_has_ended()
         finally:
             remove_regions(self.regions)
+            for copy in self._copies:  # the log may stay
+                with contextlib.suppress(OSError):
+                    copy.unlink()
             self._following.close()
 
     def _run(self, check: Callable[[Endpoints], None]) -> None:

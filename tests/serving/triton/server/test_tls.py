@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from attendant.errors import UnreachableError
+from attendant.errors import ConfigError, UnreachableError
 from clients.load.record import RequestOutcome
 from clients.load.run import run_load
 from clients.load.scenario import Inputs, Scenario, Target, Workload
@@ -22,7 +25,7 @@ from serving.certificates import ListenTls
 from serving.triton.server.ports import free_ports
 from serving.triton.server.process import TritonServer
 from serving.triton.server.settings import ServerSettings
-from tests.authority import Authority
+from tests.authority import Authority, Issued
 from tests.run_here import run_here
 from tests.serving.triton.server import sample_models
 
@@ -60,7 +63,7 @@ def _running(folder: Path, listen: ListenTls) -> Iterator[str]:
     )
     with TritonServer(settings) as server:
         ends_s = time.monotonic() + READY_S
-        while not _listens(grpc):  # our own question would refuse a certificate that has expired
+        while not _listens(grpc):
             assert server.poll() is None and time.monotonic() < ends_s
             time.sleep(0.1)
         yield server.endpoints.grpc
@@ -123,8 +126,9 @@ def test_a_name_that_the_certificate_lacks_is_refused(secured: str, authority: A
 
 @pytest.mark.planted
 def test_a_certificate_that_has_expired_is_refused(folder: Path, authority: Authority):
-    listen = ListenTls(**authority.issue(HERE, file="old", expired=True).listen)
-    with _running(folder, listen) as address:
+    ends = datetime.now(UTC) + timedelta(seconds=10)  # none is started with one that has expired
+    with _running(folder, ListenTls(**authority.issue(HERE, file="old", ends=ends).listen)) as address:
+        time.sleep(max(0.0, (ends - datetime.now(UTC)).total_seconds()) + 1.0)
         told = _refusal(address, Tls(ca=authority.ca))
     assert told == f"the certificate of {address} has expired; let its owner renew it"
 
@@ -184,7 +188,9 @@ def test_a_verb_takes_the_files_and_says_what_is_wrong_in_one_line(
     assert "absent.json" in reached.stderr, "the server was reached, and the file was not"
 
 
-def test_a_renewal_while_models_are_loaded_is_what_the_server_is_asked_by(tmp_path: Path):
+@pytest.fixture
+def starting(tmp_path: Path) -> tuple[TritonServer, Authority, Issued]:
+    """A server with mutual TLS that takes three seconds to load its model; who issues its certificate; its files."""
     slowly = sample_models.DOUBLE.replace(
         "    def execute", "    def initialize(self, args):\n        __import__('time').sleep(3)\n\n    def execute", 1
     )
@@ -195,19 +201,62 @@ def test_a_renewal_while_models_are_loaded_is_what_the_server_is_asked_by(tmp_pa
     listen = ListenTls(**issued.listen, listen_ca=authority.ca)
     ports = {"http_port": http, "grpc_port": grpc, "metrics_port": metrics}
     server = TritonServer(ServerSettings(repository=tmp_path / "models", drain_timeout_s=2, listen=listen, **ports))
+    return server, authority, issued
+
+
+@pytest.mark.parametrize("moment", ["loads its models", "has read the files"])
+def test_a_server_is_asked_by_what_it_shows_though_the_files_are_renewed_while_it(
+    starting: tuple[TritonServer, Authority, Issued], moment: str
+):
+    server, authority, issued = starting
 
     async def renew() -> None:
-        waiting = asyncio.ensure_future(server.wait_until_live(READY_S))
-        await asyncio.sleep(1.0)
-        assert not _listens(grpc)
+        port = int(server.endpoints.grpc.rpartition(":")[2])
+        if moment == "loads its models":
+            waiting = asyncio.ensure_future(server.wait_until_live(READY_S))
+            await asyncio.sleep(1.0)
+            assert not _listens(port)
+        else:
+            while not _listens(port):
+                await asyncio.sleep(0.01)
+            waiting = None
         key = issued.key.read_bytes()
         authority.issue(HERE, "renewed")
         renewed = issued.key.read_bytes()
         issued.key.write_bytes(key)  # half of it
         await asyncio.sleep(0.5)
         issued.key.write_bytes(renewed)
-        await waiting
+        await (waiting or server.wait_until_live(30.0))
         assert await _double(server.endpoints.grpc, server.own_client) == [2, 4]
 
     with server:
         asyncio.run(renew())
+
+
+def test_copies_of_certificates_are_for_their_user_and_go_with_the_server_though_its_log_stays(
+    starting: tuple[TritonServer, Authority, Issued],
+):
+    server, authority, issued = starting
+    with server:
+        assert server.log is not None
+        folder, given = server.log.parent, {path.read_bytes() for path in (issued.cert, issued.key, authority.ca)}
+
+        def copies() -> list[Path]:
+            return [path for path in folder.iterdir() if path.is_file() and path.read_bytes() in given]
+
+        assert [oct(path.stat().st_mode & 0o777) for path in (folder, *copies())] == ["0o700", *["0o600"] * 3]
+        server.kill()
+        assert server.log.exists() and not copies() and issued.key.exists()
+    assert server.remove_log()
+
+
+@pytest.mark.planted
+def test_none_is_started_with_half_a_renewal_and_nothing_is_left(
+    starting: tuple[TritonServer, Authority, Issued], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    server, authority, issued = starting
+    issued.key.write_bytes(authority.issue(HERE, file="other").key.read_bytes())
+    with pytest.raises(ConfigError, match=re.escape(str(issued.key))):
+        server.start()
+    assert server.group is None and not list((tmp_path / "temporary").iterdir())
