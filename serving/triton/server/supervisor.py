@@ -22,6 +22,7 @@ from serving.triton.server.life_signs import TICK_S, ServerPulse
 from serving.triton.server.model_watch import ModelWatch
 from serving.triton.server.process import CRASH_SIGNALS, TritonServer
 from serving.triton.server.resource_watch import ResourceBounds, wait_for_excess, wait_for_quiet
+from serving.triton.server.stub_health import vouch_for_workers
 from serving.triton.server.troubles import Troubles
 from serving.triton.server.workers import server_of
 from serving.triton.server.wrong_models import WrongModels
@@ -180,7 +181,9 @@ async def _watch(
     failed = [watch.name for watch in watches if watch.reason]
     end = asyncio.ensure_future(_wait_for_end(server))
     tasks: list[asyncio.Future[str]] = [end]
+    beside: list[asyncio.Future[None]] = []
     if supervision.watch_s:
+        beside.append(asyncio.ensure_future(vouch_for_workers(server.group or 0)))
         due_s = grown.due_s(_SERVER)
         excess = asyncio.ensure_future(wait_for_excess(server.group or 0, supervision.bounds, _report, due_s))
         tasks += [asyncio.ensure_future(watch.watch(supervision.watch_s)) for watch in watches]
@@ -203,6 +206,8 @@ async def _watch(
     finally:
         for task in tasks:
             task.cancel()
+        for one in beside:
+            one.cancel()
 
 
 def _blame(watches: Sequence[ModelWatch], failed: Sequence[str], harmful: Troubles) -> None:

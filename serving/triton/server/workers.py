@@ -11,8 +11,7 @@ from pathlib import Path
 from serving.processes import ProcessRecord, process_fields, process_of
 from serving.triton.server.group import living_members
 from serving.triton.server.shared_memory import DIRECTORY
-
-STUB = "triton_python_backend_stub"
+from serving.triton.stub_messages import STUB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

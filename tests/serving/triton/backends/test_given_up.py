@@ -1,8 +1,7 @@
-"""What a stub does that stood still, before a real tritonserver and beside regions of other layouts."""
+"""What a stub does that stood still, before a real tritonserver."""
 
 import os
 import signal
-import struct
 import threading
 import time
 from pathlib import Path
@@ -11,17 +10,8 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton
 
-from serving.triton.backends.given_up import (
-    CONTROL,
-    OWNER_BYTES,
-    QUEUE_AT,
-    REGION,
-    STATE_AT,
-    STUB,
-    find_messages,
-    stay_if_it_ends,
-)
 from serving.triton.server.group import living_members
+from serving.triton.stub_messages import STUB
 from tests.end_to_end.asking import PATIENCE_S
 from tests.end_to_end.servers import started
 from tests.serving.triton.server import sample_models
@@ -45,53 +35,6 @@ class TritonPythonModel:
         return [pb_utils.InferenceResponse([pb_utils.Tensor("y", one)]) for one in x]
 """
 STOPPED_S = 5.0  # Triton waits for up to two once it was told that the stub lives
-CONTROL_PLACE, QUEUE_PLACE = 64, 512
-
-
-@pytest.fixture
-def region(tmp_path):
-    """Writes a region with a queue of so many places and such a head and tail, and gives a stub's arguments."""
-
-    def write(size=1000, head=3, tail=3, place=QUEUE_PLACE):
-        data = bytearray(1024)
-        struct.pack_into("q", data, CONTROL_PLACE + OWNER_BYTES + QUEUE_AT, place)
-        struct.pack_into("Qqii", data, QUEUE_PLACE + OWNER_BYTES + STATE_AT, size, 0, head, tail)
-        (tmp_path / "region").write_bytes(data)
-        arguments = [f"a/{STUB}", *["0"] * 9]
-        arguments[REGION], arguments[CONTROL] = "region", str(CONTROL_PLACE)
-        return arguments
-
-    return write
-
-
-def test_what_waits_behind_a_request_shows_that_it_was_given_up(region, tmp_path):
-    messages = find_messages(region(), tmp_path)
-    assert messages.is_empty
-    region(head=4)
-    assert not messages.is_empty
-
-
-def test_it_says_that_it_lives_where_triton_looks(region, tmp_path):
-    find_messages(region(), tmp_path).say_alive()
-    data = (tmp_path / "region").read_bytes()
-    assert [place for place in range(QUEUE_PLACE) if data[place] == 1] == [CONTROL_PLACE + OWNER_BYTES]
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"size": 0}, {"size": 1 << 40}, {"head": 5}, {"head": -1, "tail": -1}, {"place": 1 << 40}, {"place": -9000}],
-)
-def test_another_layout_is_left_alone(region, tmp_path, wrong, capsys):
-    assert find_messages(region(**wrong), tmp_path) is None
-    assert "not seen" in capsys.readouterr().err
-
-
-def test_what_is_no_stub_has_no_messages(region, tmp_path, capsys):
-    arguments = region()
-    assert find_messages(["python", *arguments[1:]], tmp_path) is None
-    assert find_messages(arguments[:3], tmp_path) is None
-    assert find_messages(arguments, tmp_path / "elsewhere") is None
-    stay_if_it_ends()  # which nothing does here
 
 
 def _is_stub_of(model, pid):
