@@ -34,7 +34,7 @@ class TritonPythonModel:
         x = [pb_utils.get_input_tensor_by_name(request, "x").as_numpy() for request in requests]
         return [pb_utils.InferenceResponse([pb_utils.Tensor("y", one)]) for one in x]
 """
-STOPPED_S = 5.0  # Triton waits for up to two once it was told that the stub lives
+STOPPED_S = 3.5  # Triton waits for up to two once it was told that the stub lives
 
 
 def _is_stub_of(model, pid):
