@@ -79,7 +79,7 @@ class GatewaySidecar:
                 while self._thread.is_alive() and self.leaving_s < self._drain_timeout_s / 2:
                     await asyncio.sleep(POLL_S)
             except asyncio.CancelledError:
-                self._leaving_since_s = -math.inf
+                self._leaving_since_s, self._server.force_exit = -math.inf, True
             raise
         finally:
             for one in both:
@@ -101,7 +101,10 @@ class GatewaySidecar:
             return
         missed, beats = 0, self._beats
         for _ in range(math.ceil(timeout_s)):
-            self._thread.join(1.0)
+            try:
+                self._thread.join(1.0)
+            except KeyboardInterrupt:  # who waits is impatient
+                self._server.force_exit = True
             missed, beats = (missed + 1 if beats == self._beats else 0), self._beats
             if not self._thread.is_alive() or missed > MOST_MISSED_AT_END:
                 break

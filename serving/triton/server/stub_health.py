@@ -43,6 +43,8 @@ def _messages_of(worker: Worker) -> MessagesToStub:
 
 
 def _goes_on(worker: Worker) -> bool:
+    if not (DIRECTORY / worker.region).exists():  # it was killed, and may hang in the kernel still
+        return False
     with suppress(OSError, IndexError, ValueError):
         fields = process_fields(worker.pid)
         return int(fields[19]) == worker.started and fields[0] not in "ZXTt"

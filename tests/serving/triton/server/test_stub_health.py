@@ -78,6 +78,12 @@ def test_a_worker_is_said_to_live_as_long_as_it_does_and_is_not_stopped(region, 
             assert await _is_never_said(region)
             os.kill(stub.pid, signal.SIGCONT)
             assert await _is_said_soon(region)
+            region.rename(kept := region.with_name(f"{region.name}_kept"))  # as of a worker that was killed, and hangs
+            try:
+                assert await _is_never_said(kept)
+            finally:
+                kept.rename(region)
+            assert await _is_said_soon(region)
             stub.kill()
             assert await _is_never_said(region)
             assert not vouching.done()
