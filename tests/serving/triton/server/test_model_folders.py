@@ -66,7 +66,12 @@ def _sparse(model: Path) -> None:
     os.truncate(model / "config.pbtxt", 10**11)
 
 
-@pytest.mark.parametrize("spoil", [_pipe, _folder, _sparse])
+def _long(model: Path) -> None:
+    with (model / "config.pbtxt").open("a") as file:
+        file.write("#" * (1 << 20))
+
+
+@pytest.mark.parametrize("spoil", [_pipe, _folder, _sparse, _long])
 def test_a_configuration_that_is_no_file_takes_its_own_model_away(
     settings: ServerSettings, spoil: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
 ):
