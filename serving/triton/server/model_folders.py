@@ -24,7 +24,7 @@ from serving.triton.server.settings import ServerSettings
 from serving.triton.server.workspace import is_plain
 
 PYTHON_FILE = "model.py"
-MOST_CONFIG_BYTES = 1 << 20  # which take some seconds to read where they are all tiny words
+MOST_CONFIG_BYTES = 1 << 19  # which take up to three seconds to read where they are tiny words
 _LARGEST_VERSION = 2**31 - 1
 
 
