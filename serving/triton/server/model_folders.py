@@ -24,7 +24,9 @@ from serving.triton.server.settings import ServerSettings
 from serving.triton.server.workspace import is_plain
 
 PYTHON_FILE = "model.py"
-MOST_CONFIG_BYTES = 1 << 19  # which take up to three seconds to read where they are tiny words
+MOST_CONFIG_BYTES = 1 << 24
+MOST_READ_BYTES = 1 << 20
+"""Of a config.pbtxt that is read here: hostile ones take six seconds for it, and long labels need more seldom."""
 _LARGEST_VERSION = 2**31 - 1
 
 
@@ -87,6 +89,8 @@ def unfit(folder: Path) -> str:
             for one in (entry, *inside):
                 if not _is_file(one) and not one.is_dir():
                     return f"{one.name[:40]!r} in it is no file"
+        if status.st_size > MOST_READ_BYTES:
+            return ""
         config = _config_at(folder / CONFIG, status.st_ino, status.st_mtime_ns, status.st_size)
         if config is None:
             return ""
@@ -114,7 +118,7 @@ def _unfit_name(name: str) -> str:
 def _config_at(path: Path, *_: int) -> Any:
     """What a config.pbtxt of some inode, time and size says; None where it is none, which Triton says itself."""
     try:
-        return config_from_pbtxt(read_file(path, MOST_CONFIG_BYTES).decode(errors="replace"))
+        return config_from_pbtxt(read_file(path, MOST_READ_BYTES).decode(errors="replace"))
     except ArtefactError:
         return None
 
