@@ -24,7 +24,7 @@ MOST_MESSAGES = 1 << 20
 
 
 class MessagesToStub:
-    """The queue of messages from Triton to this process, and the word for Triton that it lives."""
+    """The queue of messages from Triton to a stub, and the word for Triton that the stub lives."""
 
     def __init__(self, region: Path, control: int) -> None:
         """Map it, in a moment in which it is empty.
@@ -60,7 +60,7 @@ def find_messages(arguments: Sequence[str], memory: Path = Path("/dev/shm")) -> 
     """The queue of the stub that was started by these arguments; None if it is none, or cannot be read.
 
     Args:
-        arguments: of this process.
+        arguments: of the stub's process.
         memory: the folder of the regions.
     """
     if len(arguments) <= CONTROL or not arguments[0].endswith(STUB):
