@@ -56,4 +56,6 @@ def _note(folder: Path) -> Path:
     try:
         return cache_folder("engines") / sha256_of(folder / ENGINE_MANIFEST_NAME)
     except OSError as error:
-        raise MachineError("a folder that knows whose engines may run", str(error), "set XDG_CACHE_HOME to a folder of yours") from error
+        raise MachineError(
+            "a folder that knows whose engines may run", str(error), "set XDG_CACHE_HOME to a folder of yours"
+        ) from error
