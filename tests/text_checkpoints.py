@@ -48,10 +48,11 @@ def write_language_model(folder, name=LANGUAGE_MODEL, template=CHAT_TEMPLATE, sp
     return written
 
 
-def write_text_encoder(folder):
+def write_text_encoder(folder, **changes):
     """A tiny BERT behind a WordPiece that puts [CLS] and [SEP] around every text."""
     tokenizer = word_piece()
-    config = replace(PRESETS["bert-tiny"].config, vocabulary_size=tokenizer.get_vocab_size(), max_length=LONGEST)
+    settings = {"vocabulary_size": tokenizer.get_vocab_size(), "max_length": LONGEST}
+    config = replace(PRESETS["bert-tiny"].config, **(settings | changes))
     model = _random("encoder", config)
     _, pooled = eager_embedding(model, tokenizer.encode(PROMPT).ids)
     example = {"inputs": {"text": PROMPT}, "answer": pooled[:8].tolist()}

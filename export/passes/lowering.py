@@ -34,6 +34,7 @@ from export.passes.openvino.round_score_factors import RoundScoreFactors
 from export.passes.openvino.scale_in_products import ScaleInProducts
 from export.passes.openvino.turn_weights import TurnWeights
 from export.passes.ort.attend_in_cache import AttendInCache
+from export.passes.ort.attend_packed import AttendPacked
 from export.passes.ort.feed_attention_packed import FeedAttentionPacked
 from export.passes.ort.finish_products import FinishProducts
 from export.passes.ort.guard_integer_division import GuardIntegerDivision
@@ -50,7 +51,7 @@ _ATTENTION = (KeepCachesInIntegers(), LowerCachedAttention(), RotateInAttention(
 _PRODUCTS = (LowerSignedActivations(), DivideWhileRounding(), ScaleInProducts(), GuardIntegerDivision())
 LOWERINGS: dict[str, tuple[Rewrite, ...]] = {
     "ort-cpu": (*_ATTENTION, *_PRODUCTS),
-    FORM: (*_ATTENTION, AttendInCache(), MultiplyInBlocks(), FinishProducts(), *_PRODUCTS),
+    FORM: (*_ATTENTION, AttendInCache(), AttendPacked(), MultiplyInBlocks(), FinishProducts(), *_PRODUCTS),
     "openvino-cpu": (
         RoundScoreFactors(),
         GatherWindows(),

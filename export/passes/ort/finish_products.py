@@ -1,6 +1,6 @@
 """End products in blocks with what follows them: a bias, an activation, a gate, and what is added.
 
-    before    f(BlockedMatMul(x, W, s) + d) + r                 f: GELU by tanh, or p · Sigmoid(p)
+    before    f(BlockedMatMul(x, W, s) + d) + r                 f: GELU by tanh or erf, or p · Sigmoid(p)
     after     BlockedMatMul(x, W, s, , d, r) {activation}
 
     before    g, u = Split(BlockedMatMul(x, [G U], s) + d);  f(g) · u
@@ -19,7 +19,7 @@ from export.passes.match.products import replace_value
 from export.passes.ort.multiply_in_blocks import OPERATOR
 
 _SCALE, _BIAS, _ADDED = 2, 4, 5
-_GELU, _SILU = 1, 2
+_GELUS, _SILU = {"tanh": 1, "none": 3}, 2
 
 
 class FinishProducts(Rewrite):
@@ -81,7 +81,7 @@ def _take_sum(graph: ir.Graph, product: ir.Node) -> bool:
 def _activation(value: ir.Value) -> tuple[int, *tuple[ir.Node, ...]] | None:
     """Which one is all that reads a value, and its nodes, the last of them first."""
     for gelu in _readers(value, "Gelu"):
-        return (_GELU, gelu) if gelu.attributes.get_string("approximate", "none") == "tanh" else None
+        return _GELUS[gelu.attributes.get_string("approximate", "none")], gelu
     by_name = {node.op_type: node for node in value.consumers()}
     if by_name.keys() != {"Sigmoid", "Mul"} or len(value.uses()) != 2 or value.is_graph_output():
         return None

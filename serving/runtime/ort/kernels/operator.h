@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum { TABLE_VERSION = 17, OPERATOR_VERSION = 16, INVALID_ARGUMENT = 2, NOT_IMPLEMENTED = 9 };
-enum { FLOAT = 1, UINT8 = 2, INT8 = 3, INT32 = 6, UINT4 = 21, INT4 = 22 };
+enum { FLOAT = 1, UINT8 = 2, INT8 = 3, INT32 = 6, BOOL = 9, UINT4 = 21, INT4 = 22 };
 typedef void Status, Value, Info, Context, Domain, Options, Shape;
 typedef Status *(*CreateStatus)(int, const char *);
 typedef Status *(*CreateDomain)(const char *, Domain **);

@@ -3,8 +3,8 @@
 #define OPERATOR "attendant"
 #include "operator.h"
 
-extern const Operator blocked_matmul, cached_attention, cached_attention_int8;
-static const Operator *const operators[] = {&blocked_matmul, &cached_attention, &cached_attention_int8};
+extern const Operator blocked_matmul, cached_attention, cached_attention_int8, packed_attention;
+static const Operator *const operators[] = {&blocked_matmul, &cached_attention, &cached_attention_int8, &packed_attention};
 void *const *ort_table;
 
 typedef struct {

@@ -52,6 +52,7 @@ INLINE Integers load_bytes(const int8_t *from) { /* sixteen, in 32 bits */
 INLINE Integers load_pairs(const int8_t *from) { /* sixteen times two, in 16 bits */
     return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)from));
 }
+INLINE Which is_above_zero(Integers x) { return _mm512_cmpgt_epi32_mask(x, _mm512_setzero_si512()); }
 INLINE Integers low_halves(Integers x) { return _mm512_and_si512(x, _mm512_set1_epi8(15)); }
 INLINE Integers high_halves(Integers x) { return low_halves(_mm512_srli_epi16(x, 4)); }
 INLINE Integers plus_pairs(Integers sum, Integers a, Integers b) {
@@ -128,6 +129,7 @@ INLINE Integers load_bytes(const int8_t *from) {
 INLINE Integers load_pairs(const int8_t *from) {
     return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)from));
 }
+INLINE Which is_above_zero(Integers x) { return _mm256_cmpgt_epi32(x, _mm256_setzero_si256()); }
 INLINE Integers low_halves(Integers x) { return _mm256_and_si256(x, _mm256_set1_epi8(15)); }
 INLINE Integers high_halves(Integers x) { return low_halves(_mm256_srli_epi16(x, 4)); }
 INLINE Integers plus_pairs(Integers sum, Integers a, Integers b) { return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b)); }

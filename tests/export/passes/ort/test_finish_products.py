@@ -56,6 +56,7 @@ TAKEN = {
     "sum": ("y = Add(r, p)", WIDE, WIDE),
     "bias and sum": ("b = Add(d, p)\ny = Add(b, r)", WIDE, WIDE),
     "GELU": (f"b = Add(p, d)\n{GELU}\ny = Add(f, r)", WIDE, WIDE),
+    "GELU by erf": ("b = Add(p, d)\nf = Gelu(b)\ny = Add(f, r)", WIDE, WIDE),
     "SiLU": (SILU.replace("b", "p").replace("f =", "y ="), WIDE, WIDE),
     "gated by SiLU": (f"b, u = Split<axis=-1>(p, halves)\n{SILU}\nq = Mul(f, u)\ny = Add(r, q)", WIDE, 2 * WIDE),
     "gated by GELU": (f"a = Add(p, d)\nb, u = Split<axis=-1>(a, halves)\n{GELU}\ny = Mul(u, f)", WIDE, 2 * WIDE),
@@ -78,7 +79,6 @@ def test_what_follows_a_product_is_done_within_it(name):
 
 LEFT = {
     "read by others": "b = Add(p, d)\ny = Mul(b, p)",
-    "GELU by erf": "f = Gelu(p)\ny = Identity(f)",
     "another activation": "f = Relu(p)\ny = Identity(f)",
     "a sigmoid alone": "f = Sigmoid(p)\ny = Identity(f)",
     "a number for all": "c = Constant<value_float=1.0>()\ny = Add(p, c)",

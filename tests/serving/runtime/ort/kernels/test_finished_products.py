@@ -1,5 +1,7 @@
 """What follows a product within the operator, beside float64: bias, activation, gate, and what is added."""
 
+import math
+
 import numpy as np
 import pytest
 from onnx import TensorProto, numpy_helper
@@ -16,6 +18,7 @@ ACTIVATIONS = {
     0: lambda p: p,
     1: lambda p: p / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (p + 0.044715 * p**3))),
     2: lambda p: p / (1 + np.exp(-p)),
+    3: lambda p: p / 2 * (1 + np.vectorize(math.erf)(p / math.sqrt(2))),
 }
 NONE = TensorProto(name="", data_type=TensorProto.FLOAT)
 
@@ -58,7 +61,9 @@ class Finished:
 
 
 @pytest.mark.parametrize("added", [False, True])
-@pytest.mark.parametrize(("activation", "gated"), [(0, False), (1, False), (2, False), (1, True), (2, True)])
+@pytest.mark.parametrize(
+    ("activation", "gated"), [(0, False), (1, False), (2, False), (3, False), (1, True), (2, True), (3, True)]
+)
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize(("kind", "out"), [("INT4", 66), ("INT8", 100), ("UINT4", 2), ("INT8", 128)])
 def test_what_follows_is_that_of_float64_to_the_rounding_of_float32(kind, out, bias, activation, gated, added):
@@ -69,7 +74,7 @@ def test_what_follows_is_that_of_float64_to_the_rounding_of_float32(kind, out, b
         np.testing.assert_allclose(product(x, r), expected, rtol=0, atol=2e-6 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("activation", [1, 2])
+@pytest.mark.parametrize("activation", [1, 2, 3])
 def test_an_activation_of_large_numbers_is_they_or_nothing(activation):
     product = Finished("INT8", 32, bias=False, activation=activation, gated=False, added=False, scale=1e6)
     x, r = product.random(5)
@@ -87,7 +92,7 @@ def test_what_is_added_has_the_sizes_of_the_answer():
             product(x, wrong)
 
 
-@pytest.mark.parametrize("attributes", [{"activation": 3}, {"activation": -1}, {"gated": 1}])
+@pytest.mark.parametrize("attributes", [{"activation": 4}, {"activation": -1}, {"gated": 1}])
 def test_what_it_does_not_know_is_refused(attributes):
     random = np.random.default_rng(0)
     constants = [
