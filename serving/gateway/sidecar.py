@@ -79,12 +79,16 @@ class GatewaySidecar:
                 while self._thread.is_alive() and self.leaving_s < self._drain_timeout_s / 2:
                     await asyncio.sleep(POLL_S)
             except asyncio.CancelledError:
-                self._leaving_since_s, self._server.force_exit = -math.inf, True
+                self._hurry()
             raise
         finally:
             for one in both:
                 one.cancel()
-            await asyncio.gather(*both, return_exceptions=True)
+            try:
+                await asyncio.gather(*both, return_exceptions=True)
+            except asyncio.CancelledError:  # as Triton, which ends behind the gateway's half, was waited for
+                self._hurry()
+                raise
         raise ServerError("a gateway that answers", f"one that hangs for {MOST_MISSED} s", "start it again")
 
     async def _wait_until_it_hangs(self) -> None:
@@ -114,8 +118,12 @@ class GatewaySidecar:
 
     def _leave(self) -> None:
         self._leaving_since_s = min(self._leaving_since_s, time.monotonic())
-        self._leaving.set()
+        if not self._ended.is_set():
+            self._leaving.set()
         self._server.should_exit = True
+
+    def _hurry(self) -> None:
+        self._leaving_since_s, self._server.force_exit = -math.inf, True
 
     async def _serve(self) -> None:
         beating = asyncio.ensure_future(self._beat())

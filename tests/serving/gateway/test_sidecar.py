@@ -68,6 +68,21 @@ def test_a_gateway_that_ends_by_itself_ends_the_block(settings, monkeypatch):
         time.sleep(PATIENCE_S)  # the error breaks in
 
 
+def test_a_gateway_that_ends_by_itself_ends_the_work_beside_it(settings, monkeypatch):
+    def ending(settings):
+        server = server_for(settings)
+        server.should_exit = True
+        return server
+
+    async def watch(gateway):
+        gateway.start()
+        await gateway.watch(asyncio.sleep(PATIENCE_S))
+
+    monkeypatch.setattr(beside, "server_for", ending)
+    with pytest.raises(ServerError, match="a running gateway"), run_sidecar(settings, settings.host) as gateway:
+        asyncio.run(watch(gateway))
+
+
 def test_ctrl_c_is_passed_on(settings):
     with pytest.raises(KeyboardInterrupt), run_sidecar(settings, settings.host) as gateway:
         gateway.start()
@@ -107,6 +122,33 @@ def test_the_work_beside_one_that_answers_is_done(settings):
         gateway.start()
         page(gateway.url)
         assert asyncio.run(gateway.watch(work())) == 3
+
+
+def test_a_second_signal_while_the_work_beside_it_ends_breaks_off_its_answers(settings):
+    async def signalled_twice(gateway):
+        ends = asyncio.Event()
+
+        async def work():
+            try:
+                await asyncio.sleep(PATIENCE_S)
+            finally:
+                ends.set()
+                await asyncio.sleep(PATIENCE_S)
+
+        watching = asyncio.ensure_future(gateway.watch(work()))
+        await asyncio.sleep(0.1)
+        watching.cancel()
+        await asyncio.wait_for(ends.wait(), PATIENCE_S)
+        assert gateway.leaving_s < PATIENCE_S
+        watching.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await watching
+
+    with run_sidecar(settings, settings.host) as gateway:
+        gateway.start()
+        page(gateway.url)
+        asyncio.run(signalled_twice(gateway))
+        assert gateway.leaving_s == inf
 
 
 def test_the_work_beside_it_goes_on_until_its_requests_are_answered(settings):
