@@ -253,6 +253,10 @@ def serve(
             asyncio.run(supervising if gateway is None else gateway.watch(supervising))
     except KeyboardInterrupt:
         sys.stderr.write("stopping: running requests may finish\n")
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(
+            number, signal.SIG_IGN
+        )  # Python's end takes a second, in which such a one would end it with an error
     return 0
 
 

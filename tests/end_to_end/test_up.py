@@ -89,6 +89,9 @@ def test_the_server_says_where_it_answers_and_leaves_nothing_behind(repository_o
         assert len(family) >= 3, "the server and a stub for each model"
         assert regions(process.pid)
         process.send_signal(ending)
+        while not (line := process.stderr.readline()).startswith("stopping"):
+            assert line, "it ended without a word"
+        process.send_signal(signal.SIGTERM)  # as Python ends, which takes a second
         _, errors = process.communicate(timeout=READY_S)
     assert process.returncode == 0, errors
     assert alive(family) == set()
