@@ -16,6 +16,8 @@ ENGINE_MANIFEST_NAME = "engine.json"
 PLAN_SUFFIX = ".plan"
 _VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,3}")
 FORMAT = 1
+_MOST_BYTES = 1 << 22
+"""Of a manifest: a hundred layers' caches take some 50 kB."""
 
 EVERY, DECODE, PREFILL = "every", "decode", "prefill"
 """Profiles: of every run of a graph; of a cached decoder's single steps; of its steps over several positions."""
@@ -166,6 +168,8 @@ class EngineManifest:
         if not path.is_file():
             return None
         try:
+            if path.stat().st_size > _MOST_BYTES:
+                raise ValueError(f"more than {_MOST_BYTES} bytes")
             return read_record(cls, path, FORMAT)
         except (OSError, ValueError) as error:
             remedy = "build the engines again: `attendant export tensorrt`"

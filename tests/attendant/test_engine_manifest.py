@@ -28,7 +28,7 @@ def test_an_artefact_without_engines_has_none(dates_artefact):
     assert EngineManifest.read(dates_artefact) is None
 
 
-@pytest.mark.parametrize("broken", ["{", "[]", '{"format": 99}', '{"format": 1, "name": "x"}'])
+@pytest.mark.parametrize("broken", ["{", "[]", '{"format": 99}', '{"format": 1, "name": "x"}', " " * (1 << 22) + "{}"])
 def test_a_manifest_that_is_not_whole_is_refused_with_what_to_do(tmp_path, broken):
     (tmp_path / ENGINE_MANIFEST_NAME).write_text(broken)
     with pytest.raises(ArtefactError, match=r"engine.json.*attendant export tensorrt"):

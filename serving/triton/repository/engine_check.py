@@ -11,11 +11,9 @@ from attendant.engine_manifest import ENGINE_MANIFEST_NAME, EngineManifest
 from attendant.errors import ArtefactError, AttendantError
 from attendant.manifest import Manifest
 from attendant.quantities import bytes_text
-from attendant.records import read_file
 from serving.runtime.tensorrt.engine_match import require_match
 from serving.runtime.tensorrt.this_machine import gpu_memory_bytes, this_platform
-from serving.triton.repository.entries import CONFIG, model_folders, served_versions
-from serving.triton.repository.pbtxt import config_from_pbtxt
+from serving.triton.repository.entries import CONFIG, MOST_READ_BYTES, model_folders, read_config, served_versions
 
 
 def check_engines(repository: Path, models: Collection[str] = ()) -> list[EngineManifest]:
@@ -73,10 +71,13 @@ def _with_engines(model: Path) -> list[Path]:
     if not list(model.glob(f"*/{ENGINE_MANIFEST_NAME}")):
         return []
     try:
-        policy = config_from_pbtxt(read_file(model / CONFIG).decode()).version_policy
-    except (AttendantError, OSError, ValueError):  # which another refuses
+        size, config = (model / CONFIG).stat().st_size, read_config(model)
+    except OSError:  # which another refuses
         return []
-    folders = [model / str(version) for version in served_versions(model, policy)]
+    if size > MOST_READ_BYTES:
+        expected = f"a {CONFIG} of at most {bytes_text(MOST_READ_BYTES)} beside engines"
+        raise ArtefactError(expected, f"{bytes_text(size)} in {model}", "shorten it")
+    folders = [] if config is None else [model / str(one) for one in served_versions(model, config.version_policy)]
     return [folder for folder in folders if (folder / ENGINE_MANIFEST_NAME).is_file()]
 
 

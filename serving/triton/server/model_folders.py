@@ -6,27 +6,31 @@ to a shell. Such a model is not handed to it, and all others are served.
 """
 
 import os
+import shlex
 import stat
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from attendant.errors import ArtefactError
 from attendant.printable import printable
-from attendant.records import read_file
 from serving.triton.repository.engine_check import find_unfit
-from serving.triton.repository.entries import CONFIG, model_folders, number_of, served_versions
-from serving.triton.repository.pbtxt import config_from_pbtxt
+from serving.triton.repository.entries import (
+    CONFIG,
+    MOST_CONFIG_BYTES,
+    MOST_READ_BYTES,
+    has_many_fields,
+    model_folders,
+    number_of,
+    read_config,
+    served_versions,
+)
 from serving.triton.server.settings import ServerSettings
 from serving.triton.server.workspace import is_plain
 
 PYTHON_FILE = "model.py"
-MOST_CONFIG_BYTES = 1 << 24
-MOST_READ_BYTES = 1 << 20
-"""Of a config.pbtxt that is read here: hostile ones take six seconds for it, and long labels need more seldom."""
 _LARGEST_VERSION = 2**31 - 1
 
 
@@ -89,14 +93,15 @@ def unfit(folder: Path) -> str:
             for one in (entry, *inside):
                 if not _is_file(one) and not one.is_dir():
                     return f"{one.name[:40]!r} in it is no file"
-        if status.st_size > MOST_READ_BYTES:
-            return ""
-        config = _config_at(folder / CONFIG, status.st_ino, status.st_mtime_ns, status.st_size)
-        if config is None:
+        if has_many_fields(folder):
+            return f"its {CONFIG} has more than {MOST_READ_BYTES} bytes beside its texts"
+        if (config := read_config(folder)) is None:
             return ""
         for named in _python_files(folder, config):
-            if not (folder / named).is_file():
+            if not os.path.isfile(f"{folder}/{named}"):  # noqa: PTH113  (pathlib takes "model.py/" for "model.py")
                 return f"{named[:80]!r} is no file in it"
+            if shlex.quote(named) != named:
+                return f"a shell reads the name {named[:80]!r} otherwise"
         for named in filter(None, _data_files(config)):
             with suppress(FileNotFoundError):  # which Triton says itself
                 if not _is_file(Path(f"{folder}/{named}")):
@@ -114,19 +119,11 @@ def _unfit_name(name: str) -> str:
     return ""
 
 
-@lru_cache(maxsize=256)
-def _config_at(path: Path, *_: int) -> Any:
-    """What a config.pbtxt of some inode, time and size says; None where it is none, which Triton says itself."""
-    try:
-        return config_from_pbtxt(read_file(path, MOST_READ_BYTES).decode(errors="replace"))
-    except ArtefactError:
-        return None
-
-
 def _python_files(folder: Path, config: Any) -> Iterator[str]:
     """What Triton starts of a Python model: without it, it neither loads the model nor fails to."""
     named = config.default_model_filename
-    guessed = not (config.backend or config.platform) and (named == PYTHON_FILE or [*folder.glob(f"*/{PYTHON_FILE}")])
+    is_by_file = not config.platform and any(folder.glob(f"*/{PYTHON_FILE}"))
+    guessed = not config.backend and (named == PYTHON_FILE or is_by_file)
     if config.backend == "python" or guessed:
         for version in served_versions(folder, config.version_policy):
             yield f"{version}/{named or PYTHON_FILE}"

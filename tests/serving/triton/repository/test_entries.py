@@ -7,6 +7,7 @@ from serving.triton.repository.entries import number_of, served_versions
 
 LATEST, TWO = pb.ModelVersionPolicy(), pb.ModelVersionPolicy(latest={"num_versions": 2})
 ALL, SPECIFIC = pb.ModelVersionPolicy(all={}), pb.ModelVersionPolicy(specific={"versions": [7, 2]})
+TWICE = pb.ModelVersionPolicy(specific={"versions": [7, 2, 7, 5]})
 
 
 @pytest.mark.parametrize(
@@ -17,7 +18,9 @@ def test_a_version_is_the_number_that_a_name_begins_with(name, number):
     assert number_of(name) == number
 
 
-@pytest.mark.parametrize(("policy", "served"), [(LATEST, [10]), (TWO, [2, 10]), (ALL, [1, 2, 10]), (SPECIFIC, [2])])
+@pytest.mark.parametrize(
+    ("policy", "served"), [(LATEST, [10]), (TWO, [2, 10]), (ALL, [1, 2, 10]), (SPECIFIC, [2]), (TWICE, [2, 7])]
+)
 def test_a_policy_chooses_among_the_folders(policy, served, tmp_path):
     for name in ("1", "2x", "10", "warmup"):
         (tmp_path / name).mkdir()

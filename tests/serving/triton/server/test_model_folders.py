@@ -147,6 +147,31 @@ def _no_backend_in_copy(model: Path) -> None:
     _second_version_in_copy(model)
 
 
+def _no_backend_but_a_platform(model: Path) -> None:
+    _configure(model, 'backend: "python"', 'platform: "x" default_model_filename: "model.py"')
+    _no_python_file(model)
+
+
+def _named_twice(model: Path) -> None:
+    _configure(model, "instance_group", "version_policy { specific { versions: [ 1, 2, 2 ] } } instance_group")
+
+
+def _file_for_a_folder(model: Path) -> None:
+    _configure(model, 'backend: "python"', 'backend: "python" default_model_filename: "model.py/"')
+
+
+def _name_for_a_shell(model: Path) -> None:
+    _configure(model, 'backend: "python"', 'backend: "python" default_model_filename: "model (1).py"')
+    (model / "1" / "model.py").rename(model / "1" / "model (1).py")
+
+
+def _many_fields(model: Path) -> None:
+    # A comment that seems to begin a text, and texts that end in what seems to be their own end's escape.
+    fields = "version_policy { specific { versions: [ 1" + ", 1" * (1 << 19) + " ] } }"
+    parameters = r"""parameters { key: "a\" value { string_value: '"' } }"""
+    _configure(model, "instance_group", f'# "\n{fields}\n{parameters} instance_group')
+
+
 def _label(model: Path, named: str) -> None:
     _configure(model, 'name: "y"', f'name: "y" label_filename: "{named}"')
 
@@ -201,6 +226,11 @@ def _state_folder(model: Path) -> None:
         (_no_version_like_one, "the folder '99999999999x' in it is no version"),
         (_another_name, "'1/other.py' is no file in it"),
         (_no_backend, "'1/model.py' is no file in it"),
+        (_no_backend_but_a_platform, "'1/model.py' is no file in it"),
+        (_named_twice, "'2/model.py' is no file in it"),
+        (_file_for_a_folder, "'1/model.py/' is no file in it"),
+        (_name_for_a_shell, "a shell reads the name '1/model (1).py' otherwise"),
+        (_many_fields, "more than 1048576 bytes beside its texts"),
         (_no_backend_in_copy, "'2/model.py' is no file in it"),
         (_label_pipe, "'sub/deeper/l.txt', which its config.pbtxt names, is no file"),
         (_label_folder, "'labels.txt', which its config.pbtxt names, is no file"),
@@ -245,6 +275,11 @@ def _no_label(model: Path) -> None:
     _label(model, "/dev/zero")  # of the model's folder
 
 
+def _long_text(model: Path) -> None:
+    text = r"\"" * (1 << 20)
+    _configure(model, "instance_group", f'parameters {{ key: "a" value {{ string_value: "{text}" }} }} instance_group')
+
+
 def _unread(model: Path) -> None:
     _no_python_file(model)
     _configure(model, "instance_group", "of_the_future")
@@ -261,6 +296,7 @@ def _folder_that_is_not_named(model: Path) -> None:
         _version_that_is_not_chosen,
         _backend_of_others,
         _no_label,
+        _long_text,
         _unread,
         _folder_that_is_not_named,
         _long,
@@ -269,6 +305,15 @@ def _folder_that_is_not_named(model: Path) -> None:
 def test_what_triton_serves_or_refuses_itself_is_handed_to_it(settings: ServerSettings, change: Callable[[Path], None]):
     change(settings.repository / "double")
     assert find_models(settings) == ("double", "tokens")
+
+
+def test_engines_beside_a_configuration_that_is_not_read_take_their_own_model_away(
+    settings: ServerSettings, capsys: pytest.CaptureFixture[str]
+):
+    _long(settings.repository / "double")
+    (settings.repository / "double" / "1" / "engine.json").write_text("{}")
+    assert find_models(settings) == ("tokens",)
+    assert "a config.pbtxt of at most 1.05 MB beside engines" in capsys.readouterr().err
 
 
 def test_none_is_awaited_that_was_not_chosen_or_has_no_name_for_triton(settings: ServerSettings):
