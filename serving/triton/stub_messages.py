@@ -4,6 +4,7 @@ Source: ``IPCControlShm`` (pb_utils.h), ``MessageQueueShm`` (message_queue.h) an
 (stub_launcher.cc) of triton-inference-server/python_backend, r24.10.
 """
 
+import ctypes
 import mmap
 import struct
 import sys
@@ -15,11 +16,15 @@ STUB, REGION, CONTROL = "triton_python_backend_stub", 2, 7
 OWNER_BYTES = 16
 """In front of each object."""
 QUEUE = struct.Struct("q")
-QUEUE_AT = 88
-"""In ``IPCControlShm``: four flags, two mutexes of 40 bytes and the place of the queue."""
+QUEUE_AT, FROM_STUB_AT = 88, 96
+"""In ``IPCControlShm``, behind four flags and two mutexes of 40 bytes: where the queues to a stub and from it are."""
+CONTROL_PLACE = 336
+"""Of ``IPCControlShm``, the first object in a region."""
+FILLED_AT, MUTEX_AT = 32, 64
+"""In ``MessageQueueShm``, behind the semaphore of places that are empty: that of those that are not, and the mutex."""
 STATE = struct.Struct("Qqii")
 STATE_AT = 104
-"""In ``MessageQueueShm``, behind two semaphores of 32 bytes and a mutex: size, buffer, head and tail."""
+"""In it, behind two semaphores of 32 bytes and a mutex: size, buffer, head and tail."""
 MOST_MESSAGES = 1 << 20
 
 
@@ -54,6 +59,53 @@ class MessagesToStub:
         """Whether nothing waits there."""
         _, _, head, tail = STATE.unpack_from(self._memory, self._at)
         return bool(head == tail)
+
+
+class FirstMessage:
+    """That of a stub to Triton, which waits for it without end, also for a stub that is dead."""
+
+    def __init__(self, region: Path) -> None:
+        """Map the queues.
+
+        Args:
+            region: of shared memory.
+
+        Raises:
+            ValueError, OSError, struct.error: there are none, as with another Triton's layout, or not yet.
+        """
+        with region.open("r+b") as file:
+            self._memory = mmap.mmap(file.fileno(), 0)
+        at = CONTROL_PLACE + OWNER_BYTES
+        self._queues = [QUEUE.unpack_from(self._memory, at + one)[0] + OWNER_BYTES for one in (QUEUE_AT, FROM_STUB_AT)]
+        for queue in self._queues:
+            size, _, head, tail = STATE.unpack_from(self._memory, queue + STATE_AT)
+            if not (0 < size <= MOST_MESSAGES and 0 <= head < size and 0 <= tail < size):
+                raise ValueError(f"{region}: no queue of messages at {queue}")
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether nothing was ever said, by either."""
+        return all(STATE.unpack_from(self._memory, queue + STATE_AT)[2:] == (0, 0) for queue in self._queues)
+
+    def send(self) -> None:
+        """Say it in the stub's place: Triton goes on, and sees that the stub does not live.
+
+        Raises:
+            BlockingIOError: Triton is just looking.
+        """
+        queue = self._queues[1]
+        size, buffer, head, tail = STATE.unpack_from(self._memory, queue + STATE_AT)
+        libc, view = ctypes.CDLL(None), ctypes.c_char.from_buffer(self._memory, queue)
+        empty, filled, mutex = (ctypes.c_void_p(ctypes.addressof(view) + at) for at in (0, FILLED_AT, MUTEX_AT))
+        if libc.sem_trywait(empty):
+            raise BlockingIOError("no place is empty")
+        if libc.pthread_mutex_trylock(mutex):
+            libc.sem_post(empty)
+            raise BlockingIOError("the queue is held")
+        QUEUE.pack_into(self._memory, buffer + OWNER_BYTES + head * QUEUE.size, 0)
+        STATE.pack_into(self._memory, queue + STATE_AT, size, buffer, (head + 1) % size, tail)
+        libc.pthread_mutex_unlock(mutex)
+        libc.sem_post(filled)
 
 
 def find_messages(arguments: Sequence[str], memory: Path = Path("/dev/shm")) -> MessagesToStub | None:  # noqa: S108  # nosec B108

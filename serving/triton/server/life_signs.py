@@ -122,8 +122,13 @@ class Absence:
 
     @property
     def is_long(self) -> bool:
-        """Whether the server will never start one."""
+        """Whether one that the server has started is dead."""
         return self._s > BIRTH_S
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether the server will never go on, either."""
+        return self._s > 2 * BIRTH_S
 
     def look(self, lives: bool) -> None:
         """Note whether one lives now."""

@@ -273,7 +273,7 @@ class ModelWatch:
             stood_s += TICK_S * all(stopped) * bool(stopped)
             # For one that stood still for a while Triton may wait without end though it goes on.
             absence.look(not all(stopped) and stood_s < STILL_S)
-            self.stuck = absence.is_long
+            self.stuck = absence.is_long if stopped else absence.is_hopeless  # of a dead one it is told
         self.stuck = False
         loading.result()
 
@@ -329,7 +329,7 @@ class ModelWatch:
                     self._report(f"{self.name} is away: {self.reason}")
                     reported = True
                 absence.look(state != LOADING or bool(self._find_workers()))
-                self.stuck = absence.is_long
+                self.stuck = absence.is_hopeless
                 await asyncio.sleep(TICK_S)
         finally:
             self.loading = self.stuck = False

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
+from typing import Never
 
 from attendant.errors import AttendantError, ConfigError, ServerError
 from attendant.printable import printable
@@ -22,6 +23,7 @@ from serving.triton.server.life_signs import TICK_S, ServerPulse
 from serving.triton.server.model_watch import ModelWatch
 from serving.triton.server.process import CRASH_SIGNALS, TritonServer
 from serving.triton.server.resource_watch import ResourceBounds, wait_for_excess, wait_for_quiet
+from serving.triton.server.stub_births import speak_for_the_dead
 from serving.triton.server.stub_health import vouch_for_workers
 from serving.triton.server.troubles import Troubles
 from serving.triton.server.workers import server_of
@@ -81,6 +83,7 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
     grown = Troubles()  # of servers
     wrong: WrongModels | None = None
     failed_before, suspects = list[TritonServer](), list[str]()
+    speaking: asyncio.Future[Never] | None = None
     try:
         while True:
             server = start()
@@ -89,6 +92,7 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
                 later = {*stuck, *harmful, *wrong.names()}
                 server.start(later=later, before=before, one_by_one=bool(suspects))
                 before = server.models
+                speaking = asyncio.ensure_future(speak_for_the_dead(server.group or 0, server.regions))
                 for name in set(server.models) - later:
                     wrong.load(name)
                 await _wait_until_live(server, supervision.start_timeout_s)
@@ -141,6 +145,8 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
                 failed_before.append(server)
                 raise
             finally:
+                if speaking is not None:
+                    speaking.cancel()
                 server.stop()
             # Of the last one the log stays for a while; where descriptors or the disk have run out, so do folders.
             failed_before = [server, *(one for one in failed_before if not one.remove_log())]

@@ -152,6 +152,7 @@ static Status *create_checked(const Operator *operator, const void *api, const I
     TRY(ATTRIBUTE_INT(info, "groups", &k.groups));
     TRY(ATTRIBUTE_FLOAT(info, "scale", &k.scale));
     REQUIRE(k.groups > 0 && k.heads > 0 && k.heads % k.groups == 0, "heads that are whole groups");
+    REQUIRE(k.heads < 1 << 16, "fewer than 65,536 heads"); /* so that no product of sizes is too large */
     REQUIRE(k.heads / k.groups <= MOST_HEADS, "at most 64 heads a group");
     Kernel *made = malloc(sizeof k);
     REQUIRE(made, "memory");

@@ -126,7 +126,7 @@ def test_heads_of_no_whole_vectors_are_refused(width, message):
         Attention(2, 1, 1)(np.zeros((1, 3, width), np.float32))
 
 
-@pytest.mark.parametrize(("heads", "groups"), [(0, 1), (3, 2), (65, 1), (1, 0), (-2, 1)])
+@pytest.mark.parametrize(("heads", "groups"), [(0, 1), (3, 2), (65, 1), (1, 0), (-2, 1), (2**62, 2**62)])
 def test_heads_that_are_no_groups_are_refused_as_a_graph_is_loaded(heads, groups):
     with pytest.raises(Exception, match="heads"):
         Attention(heads, groups, 64)
