@@ -21,7 +21,7 @@
 #include "attention.h"
 #include "operator.h"
 
-#define POSITIONS 16    /* of a row that a thread takes at once */
+#define MOST MOST_HEADS /* queries of a group's heads, and of positions, that a thread takes at once */
 #define FEW 8           /* queries for which keys are not worth turning over */
 
 typedef struct {
@@ -92,28 +92,43 @@ INLINE void score(const void *keys, int count, const void *query, int64_t size, 
     }
 }
 
-/* The products of LANES keys that lie side by side with one query: the same sums in the same order as in `score`. */
-INLINE void score_turned(const Integers *keys, const void *query, int64_t size, float factor, float *scores,
-                         const int of_integers) {
-    Floats found;
-    if (of_integers) {
-        Integers sums[4] = {all_integers(0), all_integers(0), all_integers(0), all_integers(0)};
-        const int32_t *pairs = query;
-        for (int64_t d = 0; d < size / 2; d += 4)
-            for (int i = 0; i < 4; ++i) sums[i] = plus_pairs(sums[i], keys[d + i], all_integers(pairs[d + i]));
-        found = from_integers(add_integers(add_integers(sums[0], sums[1]), add_integers(sums[2], sums[3])));
-    } else {
+/* The products of some queries with keys of floats that lie side by side: the same sums in the same order as in `score`. */
+INLINE void score_floats(const Integers *keys, const float *queries, int count, int64_t size, const float *factors,
+                         float *scores) {
+    for (int r = 0; r < count; ++r, queries += size, scores += STRIDE) {
         Floats sums[LANES], fours[LANES / 4];
         for (int i = 0; i < LANES; ++i) sums[i] = all_floats(0);
         for (int64_t d = 0; d < size; d += LANES)
             for (int i = 0; i < LANES; ++i)
-                sums[i] = plus_product(sums[i], AS_FLOATS(keys[d + i]), all_floats(((const float *)query)[d + i]));
+                sums[i] = plus_product(sums[i], AS_FLOATS(keys[d + i]), all_floats(queries[d + i]));
         for (int i = 0; i < LANES / 4; ++i)
             fours[i] = add_floats(add_floats(sums[4 * i], sums[4 * i + 2]), add_floats(sums[4 * i + 1], sums[4 * i + 3]));
-        found = add_floats(fours[0], fours[1]);
+        Floats found = add_floats(fours[0], fours[1]);
         if (LANES == 16) found = add_floats(found, add_floats(fours[LANES / 4 - 2], fours[LANES / 4 - 1]));
+        store_floats(scores, times(found, all_floats(factors[r])));
     }
-    store_floats(scores, times(found, all_floats(factor)));
+}
+
+/* Those with vectors of keys of integers, whose sums are the same in any order. */
+INLINE void score_integers(const Integers *keys, const int16_t *queries, int count, int64_t size, const float *factors,
+                           float *scores, const int width) {
+    Integers sums[TOGETHER][WIDTH];
+    const int32_t *pairs[TOGETHER]; /* the last one again where there are fewer: no forms for fewer */
+    for (int r = 0; r < TOGETHER; ++r) {
+        pairs[r] = (const int32_t *)(queries + (r < count ? r : count - 1) * size);
+        for (int i = 0; i < width; ++i) sums[r][i] = all_integers(0);
+    }
+    for (int64_t d = 0; d < size / 2; ++d) {
+        Integers k[WIDTH];
+        for (int i = 0; i < width; ++i) k[i] = keys[i * (size / 2) + d];
+        for (int r = 0; r < TOGETHER; ++r) {
+            Integers pair = all_integers(pairs[r][d]);
+            for (int i = 0; i < width; ++i) sums[r][i] = plus_pairs(sums[r][i], k[i], pair);
+        }
+    }
+    for (int r = 0; r < count; ++r)
+        for (int i = 0; i < width; ++i)
+            store_floats(scores + r * STRIDE + i * LANES, times(from_integers(sums[r][i]), all_floats(factors[r])));
 }
 
 /* ---- positions ------------------------------------------------------------------------------------------------------ */
@@ -170,64 +185,71 @@ static float round_query(const float *x, int64_t size, int16_t *to) {
 INLINE void attend_positions(const Work *w, int64_t row, int64_t group, int64_t begin, int64_t end,
                                   const int of_integers) {
     const Kernel *k = w->kernel;
-    const int64_t heads = k->heads / k->groups, size = w->size, bytes = of_integers ? 1 : 4;
+    const int64_t heads = k->heads / k->groups, size = w->size, bytes = of_integers ? 1 : 4, each = of_integers ? size / 2 : size;
     const int64_t first_position = w->newest[row] + 1 - w->steps, longest = first_position + end;
     const char *keys = (const char *)w->keys + (row * k->groups + group) * w->capacity * size * bytes;
     const char *values = (const char *)w->values + (row * k->groups + group) * w->capacity * size * bytes;
-    for (int64_t from = 0; from < heads; from += TOGETHER) {
-        const int some = heads - from < TOGETHER ? (int)(heads - from) : TOGETHER, count = (int)(end - begin) * some;
-        enum { MOST = POSITIONS * TOGETHER };
-        float queries[MOST * MOST_SIZE], weights[MOST * STRIDE], before[MOST], factors[MOST], largest[MOST], totals[MOST];
-        float *sums[MOST];
-        int16_t rounded[MOST * MOST_SIZE];
-        Integers turned[MOST_SIZE];
-        int64_t lengths[MOST];
-        for (int r = 0; r < count; ++r) {
-            const int64_t t = begin + r / some, head = group * heads + from + r % some;
-            lengths[r] = first_position + t + 1;
-            turn(w, w->qkv + ((row * w->steps + t) * (k->heads + 2 * k->groups) + head) * size, lengths[r] - 1, queries + r * size);
-            factors[r] = k->scale;
-            if (of_integers) factors[r] *= round_query(queries + r * size, size, rounded + r * size) * w->key_step;
-            largest[r] = -INFINITY;
-            totals[r] = 0;
-            sums[r] = w->y + ((row * w->steps + t) * k->heads + head) * size;
-            memset(sums[r], 0, (size_t)size * sizeof(float));
-        }
-        for (int64_t at = 0; at < longest; at += BLOCK) {
-            const int there = longest - at < BLOCK ? (int)(longest - at) : BLOCK;
-            const char *block = keys + at * size * bytes;
-            for (int j = 0; count >= FEW && j < there; j += LANES) {
-                turn_over(block + j * size * bytes, there - j, size, size, turned, of_integers);
-                for (int r = 0; r < count; ++r)
-                    if (at + j < lengths[r])
-                        score_turned(turned, of_integers ? (const void *)(rounded + r * size) : queries + r * size, size,
-                                     factors[r], weights + r * STRIDE + j, of_integers);
+    const int count = (int)((end - begin) * heads);
+    float weights[TOGETHER * STRIDE], before[TOGETHER], factors[MOST], largest[MOST], totals[MOST];
+    float *sums[MOST];
+    int64_t lengths[MOST];
+    float queries[count * size]; /* of their own size, for what is used to lie near */
+    int16_t rounded[of_integers ? count * size : 1];
+    Integers turned[count >= FEW ? BLOCK / LANES * each : 1];
+    for (int r = 0; r < count; ++r) {
+        const int64_t t = begin + r / heads, head = group * heads + r % heads;
+        lengths[r] = first_position + t + 1;
+        turn(w, w->qkv + ((row * w->steps + t) * (k->heads + 2 * k->groups) + head) * size, lengths[r] - 1, queries + r * size);
+        factors[r] = k->scale;
+        if (of_integers) factors[r] *= round_query(queries + r * size, size, rounded + r * size) * w->key_step;
+        largest[r] = -INFINITY;
+        totals[r] = 0;
+        sums[r] = w->y + ((row * w->steps + t) * k->heads + head) * size;
+        memset(sums[r], 0, (size_t)size * sizeof(float));
+    }
+    for (int64_t at = 0; at < longest; at += BLOCK) {
+        const int there = longest - at < BLOCK ? (int)(longest - at) : BLOCK;
+        const char *block = keys + at * size * bytes;
+        for (int j = 0; count >= FEW && j < there; j += LANES)
+            turn_over(block + j * size * bytes, there - j, size, size, turned + j / LANES * each, of_integers);
+        for (int r = 0; r < count; r += TOGETHER) {
+            const int some = count - r < TOGETHER ? count - r : TOGETHER;
+            const int64_t left = lengths[r + some - 1] - at; /* of the one that sees most */
+            const int seen_by_some = left < 0 ? 0 : left < there ? (int)left : there;
+            const int vectors = (seen_by_some + LANES - 1) / LANES, wide = vectors / WIDTH * WIDTH;
+            if (!seen_by_some) continue;
+            if (count >= FEW && of_integers) {
+                for (int i = 0; i < wide; i += WIDTH)
+                    score_integers(turned + i * each, rounded + r * size, some, size, factors + r, weights + i * LANES, WIDTH);
+                for (int i = wide; i < vectors; ++i)
+                    score_integers(turned + i * each, rounded + r * size, some, size, factors + r, weights + i * LANES, 1);
             }
-            for (int r = 0; r < count; ++r) {
-                const int64_t left = lengths[r] - at;
-                const int seen = left < 0 ? 0 : left < there ? (int)left : there;
+            for (int i = 0; i < vectors && count >= FEW && !of_integers; ++i)
+                score_floats(turned + i * each, queries + r * size, some, size, factors + r, weights + i * LANES);
+            for (int q = 0; q < some; ++q) {
+                const int64_t own = lengths[r + q] - at;
+                const int seen = own < 0 ? 0 : own < seen_by_some ? (int)own : seen_by_some;
+                float *scores = weights + q * STRIDE;
                 if (count < FEW && seen)
-                    score(block, seen, of_integers ? (const void *)(rounded + r * size) : queries + r * size, size,
-                          factors[r], weights + r * STRIDE, of_integers);
-                before[r] = seen ? weigh(weights + r * STRIDE, seen, &largest[r], &totals[r]) : 1.0f;
-                for (int j = (seen + LANES - 1) / LANES * LANES; j < there; ++j) weights[r * STRIDE + j] = 0;
+                    score(block, seen, of_integers ? (const void *)(rounded + (r + q) * size) : queries + (r + q) * size, size,
+                          factors[r + q], scores, of_integers);
+                before[q] = seen ? weigh(scores, seen, &largest[r + q], &totals[r + q]) : 1.0f;
+                for (int j = (seen + LANES - 1) / LANES * LANES; j < seen_by_some; ++j) scores[j] = 0;
             }
-            for (int r = 0; r < count; r += TOGETHER)
-                add_heads(values + at * size * bytes, there, size, size, weights + r * STRIDE, before + r, sums + r,
-                          count - r < TOGETHER ? count - r : TOGETHER, of_integers);
+            add_heads(values + at * size * bytes, seen_by_some, size, size, weights, before, sums + r, some, of_integers);
         }
-        for (int r = 0; r < count; ++r) {
-            const float whole = (of_integers ? w->value_step : 1.0f) / totals[r];
-            for (int64_t i = 0; i < size; ++i) sums[r][i] *= whole;
-        }
+    }
+    for (int r = 0; r < count; ++r) {
+        const float whole = (of_integers ? w->value_step : 1.0f) / totals[r];
+        for (int64_t i = 0; i < size; ++i) sums[r][i] *= whole;
     }
 }
 
 static void attend(void *work, size_t task) {
     const Work *w = work;
     const int64_t part = (int64_t)task % w->parts, group = (int64_t)task / w->parts % w->kernel->groups;
-    const int64_t row = (int64_t)task / w->parts / w->kernel->groups, begin = part * POSITIONS;
-    const int64_t end = w->steps < begin + POSITIONS ? w->steps : begin + POSITIONS;
+    const int64_t row = (int64_t)task / w->parts / w->kernel->groups;
+    const int64_t begin = w->steps * part / w->parts, end = w->steps * (part + 1) / w->parts;
     if (w->parts == 1) write_new(work, task); /* nobody else reads them */
     if (w->kernel->of_integers) attend_positions(w, row, group, begin, end, 1);
     else attend_positions(w, row, group, begin, end, 0);
@@ -297,7 +319,8 @@ static Status *compute(void *kernel, Context *context) {
     TRY(output_over(context, 1, &keys, bytes, &w.keys));
     TRY(output_over(context, 2, &values, bytes, &w.values));
     if (!w.rows || !w.steps) return NULL;
-    w.parts = (w.steps + POSITIONS - 1) / POSITIONS;
+    const int64_t positions = MOST / (k->heads / k->groups);
+    w.parts = (w.steps + positions - 1) / positions;
     if (w.parts > 1) TRY(PARALLEL_FOR(context, write_new, (size_t)(w.rows * k->groups), 0, &w));
     return PARALLEL_FOR(context, attend, (size_t)(w.rows * k->groups * w.parts), 0, &w);
 }
