@@ -19,7 +19,7 @@ from export.graph.rewrite import Rewrite, RewriteResult
 from export.passes.match.head_layout import exchanges_heads, producer
 from export.passes.match.products import replace_value
 
-_USUAL = {"is_causal": 0, "softcap": 0.0, "qk_matmul_output_mode": 0}
+_USUAL = {"is_causal": 0, "softcap": 0.0, "qk_matmul_output_mode": 0, "softmax_precision": ir.DataType.FLOAT.value}
 _VECTOR, _MOST_SIZE, _MOST_HEADS = 16, 512, 64
 
 
@@ -59,16 +59,13 @@ def _packed(node: ir.Node) -> ir.Value | None:
 
 def _joined(node: ir.Node) -> ir.Value | None:
     """What is read of the answers: heads side by side."""
-    if len(node.outputs) != 1 or any(node.attributes[name].value != _USUAL[name] for name in _others(node)):
+    others = {name: attribute.value for name, attribute in node.attributes.items() if name != "scale"}
+    if len(node.outputs) != 1 or not others.items() <= _USUAL.items():
         return None
     moved = [user for user in node.outputs[0].consumers() if exchanges_heads(user)]
     users = [] if len(moved) != 1 else list(moved[0].outputs[0].consumers())
     is_all = len(users) == 1 and len(node.outputs[0].consumers()) == 1 and users[0].op_type == "Reshape"
     return users[0].outputs[0] if is_all and len(users[0].outputs[0].shape or ()) == 3 else None
-
-
-def _others(node: ir.Node) -> set[str]:
-    return node.attributes.keys() - {"scale"}
 
 
 def _sizes(node: ir.Node) -> tuple[int, int, int] | None:

@@ -54,6 +54,7 @@ def answer(model, **feeds):
 TAKEN = {
     "plain": (PLAIN, 32**-0.5),
     "masked": (PLAIN.replace("vh)", "vh, seen)"), 32**-0.5),
+    "weighted in float32": (PLAIN.replace("Attention(", "Attention<softmax_precision=1>("), 32**-0.5),
     "with a scale": (PLAIN.replace("Attention(", "Attention<scale=0.5>("), 0.5),
 }
 
@@ -79,6 +80,7 @@ def test_what_the_operator_computes_it_is_given(case):
 
 LEFT = {
     "causal": PLAIN.replace("Attention(", "Attention<is_causal=1>("),
+    "weighted in half precision": PLAIN.replace("Attention(", "Attention<softmax_precision=10>("),
     "a softcap": PLAIN.replace("Attention(", "Attention<softcap=30.0>("),
     "scores are read too": PLAIN.replace("a = Att", "a, b, c, d = Att"),
     "keys before queries": PLAIN.replace("q, k, v = Split<axis=-1>(p, parts)", "k, v, q = Split<axis=-1>(p, other)"),
