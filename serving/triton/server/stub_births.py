@@ -37,7 +37,7 @@ async def speak_for_the_dead(group: int, regions: str) -> Never:
                     awaited[name] = FirstMessage(DIRECTORY / name), Absence(server_of(group))
             lines = _command_lines(group) if awaited else ""
             for name, (message, absence) in list(awaited.items()):
-                absence.look(name in lines)
+                absence.look(not lines or name in lines)
                 if absence.is_long and message.is_awaited:
                     with suppress(BlockingIOError, struct.error):  # Triton is just looking
                         message.send()
@@ -48,8 +48,11 @@ async def speak_for_the_dead(group: int, regions: str) -> Never:
 
 
 def _command_lines(group: int) -> str:
-    lines = []
+    """Those of all processes; nothing while one is just being started, whose line is still the server's."""
+    lines, servers = [], 0
     for pid in living_members(group):
         with suppress(OSError):  # it has ended
-            lines.append(Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace"))
-    return "\n".join(lines)
+            process = Path(f"/proc/{pid}")
+            lines.append((process / "cmdline").read_bytes().decode(errors="replace"))
+            servers += (process / "comm").read_text(errors="replace") == "tritonserver\n"
+    return "\n".join(lines) if servers < 2 else ""
