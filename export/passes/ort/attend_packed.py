@@ -90,9 +90,13 @@ def _seen(node: ir.Node) -> list[ir.Value]:
         return []
     expanded = producer(node.inputs[3], "Expand")
     masks = [node.inputs[3], *([] if expanded is None else [expanded.inputs[0]])]
-    fit = [mask for mask in masks if mask is not None and _is_of_keys(mask)]
+    fit = [mask for mask in masks if mask is not None and _is_of_keys(mask, node.inputs[0])]
     return fit[-1:]
 
 
-def _is_of_keys(mask: ir.Value) -> bool:
-    return mask.dtype == ir.DataType.BOOL and mask.shape is not None and len(mask.shape) == 4 and mask.shape[1] == 1
+def _is_of_keys(mask: ir.Value, queries_BHTD: ir.Value | None) -> bool:
+    if queries_BHTD is None or queries_BHTD.shape is None or mask.shape is None or mask.dtype != ir.DataType.BOOL:
+        return False
+    batch, _, positions, _ = queries_BHTD.shape
+    allowed = (batch, 1), (1,), (positions, 1), (positions,)
+    return len(mask.shape) == 4 and all(size in sizes for size, sizes in zip(mask.shape, allowed, strict=True))

@@ -96,9 +96,15 @@ def test_what_it_does_not_compute_is_the_runtimes(case):
 
 
 @pytest.mark.parametrize(
-    "mask", ["float[batch, 1, steps, steps] seen", "bool[batch, 4, steps, steps] seen", "bool[steps, steps] seen"]
+    "mask",
+    [
+        "float[batch, 1, steps, steps] seen",
+        "bool[batch, 4, steps, steps] seen",
+        "bool[batch, 1, steps, 1] seen",
+        "bool[steps, steps] seen",
+    ],
 )
-def test_masks_of_numbers_or_of_heads_are_the_runtimes(mask):
+def test_masks_of_numbers_of_heads_or_of_no_keys_are_the_runtimes(mask):
     model = attention(PLAIN.replace("vh)", "vh, seen)"), mask=mask)
     assert AttendPacked()(model).fired == 0
 
