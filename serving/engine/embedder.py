@@ -21,6 +21,10 @@ Tokens = list[int]
 Graph = Callable[[Mapping[str, Array], Collection[str]], Mapping[str, Array]]
 """From the inputs of the graph, and the outputs that are needed, to those outputs."""
 VECTORS = (POOLED, HIDDEN)
+RUN_COST_TOKENS = 64
+"""What a run takes beside its tokens, to read the weights above all, as so many tokens."""
+MOST_TOKENS = 16_384
+"""Of a run of several texts, padding among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +82,7 @@ class TextEmbedder:
     def embed(
         self, requests: Sequence[Sequence[str]], outputs_needed: Collection[str] = VECTORS
     ) -> list[EncodedTexts | InputError]:
-        """Embed the texts of several requests in one run of the graph; a bad request does not touch the others.
+        """Embed the texts of several requests, like lengths in one run; a bad request does not touch the others.
 
         Args:
             requests: one text or more each.
@@ -105,9 +109,16 @@ class TextEmbedder:
         if not requests:
             return
         token_ids_BT, mask_BT = pad_texts([tokens for texts in requests for tokens in texts], self._pad)
-        feeds = {"token_ids": token_ids_BT, "mask": mask_BT, "token_types": np.zeros_like(token_ids_BT)}
+        lengths_B = mask_BT.sum(1)
         needed = [name for name in VECTORS if name in outputs_needed]
-        outputs = self._graph(feeds, needed) if needed else {}
+        outputs: dict[str, Array] = {}
+        for run in runs_of_least_work(lengths_B) if needed else ():
+            part = run, slice(lengths_B[run].max())
+            feeds = {"token_ids": token_ids_BT[part], "mask": mask_BT[part]}
+            for name, array in self._graph({**feeds, "token_types": np.zeros_like(token_ids_BT[part])}, needed).items():
+                axes = mask_BT.shape if name == HIDDEN else lengths_B.shape
+                whole = outputs.setdefault(name, np.zeros((*axes, array.shape[-1]), array.dtype))
+                whole[part if name == HIDDEN else run] = array
         begin = 0
         for texts in requests:
             rows, length = slice(begin, begin + len(texts)), max(map(len, texts))
@@ -122,6 +133,33 @@ def _run_by(runner: Runner) -> Graph:
         return {name: outputs[name].numpy() for name in outputs_needed}
 
     return run
+
+
+def runs_of_least_work(lengths_B: Array) -> list[Array]:
+    """The rows of each run, so that padding and runs together cost least.
+
+    A run costs its texts times the longest, and ``RUN_COST_TOKENS``. Texts in order of length are cut where the sum of
+    these is least, by dynamic programming.
+
+    Args:
+        lengths_B: tokens of each text.
+
+    Returns:
+        Indices of rows, ascending within a run; a run of several texts has at most ``MOST_TOKENS`` tokens.
+    """
+    order_B = np.argsort(lengths_B, kind="stable")
+    least, begins = np.zeros(len(order_B) + 1), [0]
+    for end, longest in enumerate(lengths_B[order_B], start=1):
+        tokens = longest * np.arange(end, 0, -1)  # of runs that begin with the first text, the second, …
+        tokens_or_none = np.where((tokens > MOST_TOKENS) & (tokens > longest), np.inf, tokens)
+        costs = least[:end] + tokens_or_none + RUN_COST_TOKENS
+        begins.append(int(costs.argmin()))
+        least[end] = costs[begins[-1]]
+    runs, end = [], len(order_B)
+    while end:
+        runs.append(np.sort(order_B[begins[end] : end]))
+        end = begins[end]
+    return runs[::-1]
 
 
 def pad_texts(texts: Sequence[Tokens], pad: int) -> tuple[Array, Array]:

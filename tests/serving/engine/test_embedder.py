@@ -1,3 +1,5 @@
+from itertools import combinations
+
 import numpy as np
 import pytest
 
@@ -5,7 +7,7 @@ from attendant.errors import InputError
 from attendant.manifest import Manifest
 from attendant.tokenizer import SpecialText, Tokenizer
 from models.checkpoints.resolve import checkpoint_named
-from serving.engine.embedder import TextEmbedder, pad_texts
+from serving.engine.embedder import MOST_TOKENS, RUN_COST_TOKENS, TextEmbedder, pad_texts, runs_of_least_work
 from serving.runtime.create_runners import create_runners
 from tests.models.agreement import assert_rounded
 from tests.text_checkpoints import LONGEST, OTHER_PROMPT, PROMPT, eager_embedding
@@ -61,6 +63,51 @@ def test_without_its_mask_padding_would_change_a_vector(embedder, text_encoder):
     feeds = {"token_ids": token_ids, "mask": np.ones_like(mask), "token_types": np.zeros_like(token_ids)}
     unmasked = runner.run(feeds)["pooled"].numpy()[0]
     assert np.abs(unmasked - embedder.embed([["fish"]])[0].vectors["pooled"][0]).max() > 1e-3
+
+
+def test_texts_of_other_lengths_run_apart_and_are_embedded_as_alone(embedder, eager, monkeypatch):
+    monkeypatch.setattr("serving.engine.embedder.RUN_COST_TOKENS", 1)
+    shapes, graph = [], embedder._graph
+
+    def recorded(feeds, needed):
+        shapes.append(feeds["mask"].shape)
+        return graph(feeds, needed)
+
+    monkeypatch.setattr(embedder, "_graph", recorded)
+    texts = ["fish", "fish " * 20, "the cat", "the cat ate " * 6, "a house", "fish"]
+    first, second = embedder.embed([texts[:2], texts[2:]])
+    assert len(shapes) > 1 and sum(rows for rows, _ in shapes) == len(texts)
+    assert sum(rows * length for rows, length in shapes) < first.token_mask.sum() + second.token_mask.sum() + len(texts)
+    assert_embedded(first, texts[:2], eager)
+    assert_embedded(second, texts[2:], eager)
+
+
+def test_runs_cost_as_little_as_any_cut_of_texts_in_order_of_length():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        lengths = rng.integers(1, 400, rng.integers(1, 9))
+        ordered = np.sort(lengths)
+        places = range(1, len(lengths))
+        cuts = (cut for number in range(len(lengths)) for cut in combinations(places, number))
+        least = min(cost(np.split(ordered, cut)) for cut in cuts)
+        runs = runs_of_least_work(lengths)
+        assert cost([lengths[rows] for rows in runs]) == least
+        assert sorted(np.concatenate(runs)) == list(range(len(lengths)))
+
+
+def cost(runs):
+    return sum(len(run) * max(run) + RUN_COST_TOKENS for run in runs)
+
+
+def test_short_texts_of_a_batch_are_one_run():
+    (rows,) = runs_of_least_work(np.array([9, 3, 12, 5]))
+    assert rows.tolist() == [0, 1, 2, 3]
+
+
+def test_a_run_has_a_bounded_number_of_tokens_and_a_longer_text_its_own():
+    runs = runs_of_least_work(np.full(32, MOST_TOKENS // 4))
+    assert [len(rows) for rows in runs] == [4] * 8
+    assert [rows.tolist() for rows in runs_of_least_work(np.array([2 * MOST_TOKENS, 2]))] == [[1], [0]]
 
 
 def test_another_text_gives_another_vector(embedder):
