@@ -1,4 +1,4 @@
-"""Milliseconds a batch of image classifiers, beside what users would pick instead.
+"""Milliseconds a batch of classifiers of images and videos, beside what users would pick instead.
 
 The peers' environments are made by `sh benchmarks/peers/environment.sh`. A run that was stopped goes on where it was.
 """
@@ -18,8 +18,8 @@ BATCHES = (1, 8)
 def random_images(batch: int) -> Request:
     """Which the peer holds (benchmarks/peers/shapes.py)."""
 
-    def request(_: Shape, rng: np.random.Generator) -> dict[str, Any]:
-        return {"batch": batch, "seed": int(rng.integers(2**31))}
+    def request(shape: Shape, rng: np.random.Generator) -> dict[str, Any]:
+        return {"batch": batch, "seed": int(rng.integers(2**31)), "pixels": list(shape.pixels)}
 
     return request
 

@@ -28,9 +28,7 @@ def load(folder: str, threads: int, kind: str, runtime: Runtime = "auto") -> Cal
     share_threads()
     runners = create_runners(Path(folder), manifest, threads, runtime)
     if kind == "vision":
-        return lambda batch, seed: (
-            runners["model"].run({"pixels": random_pixels(batch, seed)})["logits"].numpy()[0].tolist()
-        )
+        return lambda **images: runners["model"].run({"pixels": random_pixels(**images)})["logits"].numpy()[0].tolist()
     if kind == "encoder":
 
         def embed(texts: list[list[int]]) -> list[float]:

@@ -4,6 +4,7 @@ Of models that generate text the stateful graphs that optimum makes; of encoders
 conversion, for which int8 is NNCF's post-training quantisation, for transformers, over random texts or images.
 """
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-CLASSES = {"vision": ("AutoModelForImageClassification", "logits"), "encoder": ("AutoModel", "pooler_output")}
+OUTPUTS = {"vision": "logits", "encoder": "pooler_output"}
 
 
 class OneOutput(torch.nn.Module):
@@ -23,7 +24,7 @@ class OneOutput(torch.nn.Module):
 
     def forward(self, first: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         answer = self.model(first) if mask is None else self.model(first, attention_mask=mask)
-        output: torch.Tensor = getattr(answer, self.name)
+        output: torch.Tensor = answer if isinstance(answer, torch.Tensor) else getattr(answer, self.name)
         return output
 
 
@@ -44,27 +45,36 @@ def export_text(kind: str, source: str, out: str, precision: list[str]) -> None:
 def export_whole(kind: str, source: str, out: str, precision: list[str]) -> None:
     import nncf
     import openvino
-    import transformers
 
-    rng = np.random.default_rng(0)
-    model_class, output = CLASSES[kind]
-    model = getattr(transformers, model_class).from_pretrained(source)  # a folder, not the hub  # nosec B615
-    samples: list[tuple[Any, ...]]
+    model = load_model(Path(source))
+    calibration = np.load(Path(source) / "calibration.npz")
     if kind == "vision":
-        samples = [(rng.standard_normal((1, 3, 224, 224), dtype=np.float32),) for _ in range(16)]
+        samples: list[tuple[Any, ...]] = [(one[None],) for one in calibration["pixels"]]
+        shapes = [[-1, *calibration["pixels"].shape[1:]]]
     else:
-        mask = np.ones((1, 128), dtype=np.int64)
-        samples = [(rng.integers(3, model.config.vocab_size - 1, (1, 128)), mask) for _ in range(16)]
+        samples = [(ids[None], np.ones((1, ids.size), dtype=np.int64)) for ids in calibration["token_ids"]]
+        shapes = [[-1, -1], [-1, -1]]
     first = tuple(torch.from_numpy(one).repeat(2, *[1] * (one.ndim - 1)) for one in samples[0])
-    shapes = [[-1, 3, 224, 224]] if kind == "vision" else [[-1, -1], [-1, -1]]
-    graph = openvino.convert_model(OneOutput(model.eval(), output), example_input=first, input=shapes)
+    graph = openvino.convert_model(OneOutput(model.eval(), OUTPUTS[kind]), example_input=first, input=shapes)
     if precision == ["int8"]:
         graph = nncf.quantize(graph, nncf.Dataset(samples), model_type=nncf.ModelType.TRANSFORMER, subset_size=16)
     Path(out).mkdir(parents=True)
     openvino.save_model(graph, Path(out) / "model.xml", compress_to_fp16=False)
 
 
+def load_model(folder: Path) -> Any:
+    """Of the library that wrote it, which its configuration tells."""
+    config = json.loads((folder / "config.json").read_text())
+    if "architecture" in config:
+        from benchmarks.peers.timm_models import timm
+
+        return timm.create_model(f"local-dir:{folder}", pretrained=True)
+    import transformers
+
+    return getattr(transformers, config["architectures"][0]).from_pretrained(folder)  # a folder, no hub  # nosec B615
+
+
 if __name__ == "__main__":
     requested, *places = sys.argv[1:]
-    export = export_whole if requested in CLASSES else export_text
+    export = export_whole if requested in OUTPUTS else export_text
     export(requested, places[0], places[1], places[2:])

@@ -1,4 +1,4 @@
-"""A shape with random weights as transformers' folder: python -m benchmarks.peers.make_model SHAPE OUT."""
+"""A shape with random weights as its library's folder: python -m benchmarks.peers.make_model SHAPE OUT."""
 
 import json
 import sys
@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import transformers
-from tokenizers import Tokenizer, models, pre_tokenizers
 
 from benchmarks.peers.shapes import SHAPES, Shape
 
@@ -21,7 +19,6 @@ PREPROCESSING = {
     "image_processor_type": "ViTImageProcessor",
     "resample": 2,
     "rescale_factor": 1 / 255,
-    "size": {"height": 224, "width": 224},
 }
 
 
@@ -29,10 +26,25 @@ def main() -> None:
     """Write the model, and the tokenizer or the preprocessing that converters ask for."""
     shape, out = SHAPES[sys.argv[1]], Path(sys.argv[2])
     torch.manual_seed(0)
+    if shape.library == "timm":
+        from benchmarks.peers.timm_models import timm
+
+        timm.models.save_for_hf(timm.create_model(shape.model, **shape.settings), str(out), safe_serialization=True)
+    else:
+        save_transformers(shape, out)
+    np.savez(out / "calibration.npz", **calibration_samples(shape))
+
+
+def save_transformers(shape: Shape, out: Path) -> None:
+    import transformers
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
     model = getattr(transformers, shape.model)
     model(model.config_class(**shape.settings)).eval().save_pretrained(out)
     if shape.kind == "vision":
-        (out / "preprocessor_config.json").write_text(json.dumps(PREPROCESSING, indent=2) + "\n", encoding="utf-8")
+        height, width = shape.pixels[-2:]
+        preprocessing = {**PREPROCESSING, "size": {"height": height, "width": width}}
+        (out / "preprocessor_config.json").write_text(json.dumps(preprocessing, indent=2) + "\n", encoding="utf-8")
     else:
         words = {f"w{number}": number for number in range(shape.vocabulary - 1)} | {"<pad>": shape.vocabulary - 1}
         tokenizer = Tokenizer(models.WordLevel(words, unk_token="w0"))  # noqa: S106 - a word, no password
@@ -44,14 +56,13 @@ def main() -> None:
             pad_token="<pad>",  # noqa: S106
             **special,
         ).save_pretrained(out)
-    np.savez(out / "calibration.npz", **calibration_samples(shape))
 
 
 def calibration_samples(shape: Shape) -> dict[str, Any]:
     """What ours is calibrated with; images as OpenVINO's int8 is given."""
     rng = np.random.default_rng(0)
     if shape.kind == "vision":
-        return {"pixels": rng.standard_normal((16, 3, 224, 224), dtype=np.float32)}
+        return {"pixels": rng.standard_normal((16, *shape.pixels), dtype=np.float32)}
     ids_BT = rng.integers(3, shape.vocabulary - 1, (16, shape.prompt))
     if shape.kind == "encoder":
         return {"token_ids": ids_BT, "mask": np.ones_like(ids_BT, dtype=bool), "token_types": np.zeros_like(ids_BT)}

@@ -23,9 +23,7 @@ def load(folder: str, threads: int, precision: str, kind: str) -> Callable[..., 
                 return pooled
 
             return embed
-        return lambda batch, seed: model(random_pixels(batch, seed), share_inputs=True, share_outputs=True)[0][
-            0
-        ].tolist()
+        return lambda **images: model(random_pixels(**images), share_inputs=True, share_outputs=True)[0][0].tolist()
     import openvino_genai
 
     pipeline = openvino_genai.LLMPipeline(folder, "CPU", **settings)

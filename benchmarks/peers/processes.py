@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from benchmarks.harness.machine import ROOT, processor_seconds, quiet_environment
 from benchmarks.peers.registry import Peer
-from benchmarks.peers.shapes import Shape
+from benchmarks.peers.shapes import Library, Shape
 
 LONGEST_S = 300.0
 
@@ -116,25 +116,25 @@ def last_line(log: Path) -> str:
 
 
 def build_source(shape: Shape, place: Path) -> None:
-    """Write transformers' folder with random weights, and our checkpoint made from it, where they are not yet."""
-    make_model = (interpreter("modern"), "-m", "benchmarks.peers.make_model", shape.name, "{out}")
-    _run_once(place / "source", make_model, place)
-    _run_once(
-        place / "ours", (sys.executable, "-m", "attendant", "models", "import", "{source}", "--out", "{out}"), place
-    )
+    """Write the library's folder with random weights, and our checkpoint made from it, where they are not yet."""
+    make_model = ("{library}", "-m", "benchmarks.peers.make_model", shape.name, "{out}")
+    _run_once(place / "source", make_model, place, shape.library)
+    import_model = ("{python}", "-m", "attendant", "models", "import", "{source}", "--out", "{out}")
+    _run_once(place / "ours", import_model, place, shape.library)
 
 
-def build_product(peer: Peer, place: Path) -> Path:
+def build_product(peer: Peer, place: Path, library: Library = "transformers") -> Path:
     """The folder that a peer loads, made where it is not yet."""
     if peer.make:
-        _run_once(place / peer.product, peer.make, place)
+        _run_once(place / peer.product, peer.make, place, library)
     return place / peer.product
 
 
-def _run_once(out: Path, command: tuple[str, ...], place: Path) -> None:
+def _run_once(out: Path, command: tuple[str, ...], place: Path, library: Library) -> None:
     if out.is_dir():
         return
     words = {
+        "library": interpreter("timm" if library == "timm" else "modern"),
         "out": str(out.with_suffix(".part")),
         "source": str(place / "source"),
         "ours": str(place / "ours"),

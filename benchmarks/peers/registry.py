@@ -1,8 +1,8 @@
 """Every peer, one row each: in which environment it runs, which file answers, and which command makes what it loads.
 
 A command's words may hold ``{source}``, transformers' folder with the shared weights, ``{out}``, where to write,
-``{ours}``, our checkpoint made from that folder, and the interpreters ``{modern}``, ``{optimum}``, ``{llamacpp}``
-and ``{python}``.
+``{ours}``, our checkpoint made from that folder, and the interpreters ``{modern}``, ``{optimum}``, ``{llamacpp}``,
+``{library}`` (of the shape) and ``{python}``.
 """
 
 from dataclasses import dataclass, field
@@ -55,7 +55,7 @@ def genai_peer(precision: str) -> Peer:
 def openvino_peer(kind: Kind, weights: str, precision: str) -> Peer:
     name = {"decoder": "OpenVINO GenAI", "translator": "OpenVINO (optimum)"}.get(kind, "OpenVINO")
     quantised = () if weights == "f32" else (weights,)
-    environment = "{optimum}" if kind in {"decoder", "translator"} else "{modern}"
+    environment = "{optimum}" if kind in {"decoder", "translator"} else "{library}"
     by_optimum = kind == "translator"
     return Peer(
         name=f"{name} {precision}" if weights == "f32" else f"{name} {weights}, {precision}",
@@ -91,13 +91,14 @@ def llamacpp_peer(weights: str) -> Peer:
     )
 
 
-def transformers_peer(kind: Kind, precision: str) -> Peer:
+def transformers_peer(kind: Kind, precision: str, compiled: bool = False) -> Peer:
     return Peer(
-        name=f"transformers {precision}",
+        name=f"{'torch.compile' if compiled else 'transformers'} {precision}",
         kind=kind,
         file="transformers_peer.py",
         environment="modern",
-        options={"precision": precision, "kind": kind},
+        options={"precision": precision, "kind": kind, "compiled": compiled},
+        not_for=("tnt-s",),  # timm's
     )
 
 
@@ -128,6 +129,8 @@ def peers_of(kind: Kind) -> list[Peer]:
     if kind == "decoder":
         weights += [("int4", "f32"), ("int4", "bf16")]
     peers = [transformers_peer(kind, one) for one in ("float32", "bfloat16")]
+    if kind in {"encoder", "vision"}:
+        peers += [transformers_peer(kind, one, compiled=True) for one in ("float32", "bfloat16")]
     peers += [openvino_peer(kind, *one) for one in weights]
     if kind != "vision":
         peers += [ctranslate2_peer(kind, one) for one in ("float32", "int8")]

@@ -79,7 +79,7 @@ def measure(shape: Shape, peers: Sequence[Peer], plan: Plan, samples: Samples, p
                 continue
             record.pop("failed", None)
             try:
-                folder = build_product(peer, place)
+                folder = build_product(peer, place, shape.library)
                 process = PeerProcess(peer, folder, plan.threads, place / f"{peer.product}.worker.log")
                 running[peer.name] = stack.enter_context(process)
                 warm_up(shape, running[peer.name], record, plan)

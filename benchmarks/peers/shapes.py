@@ -1,17 +1,27 @@
-"""The shapes that are measured: transformers' classes and settings. Weights are random, the same for every peer."""
+"""The shapes that are measured: other libraries' models and settings. Weights are random, the same for every peer."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 Kind = Literal["decoder", "translator", "encoder", "vision"]
+Library = Literal["transformers", "timm"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """A model that every peer runs: transformers' class, its settings where not the default, tokens of a prompt."""
+    """A model that every peer runs.
+
+    Attributes:
+        model: transformers' class, or a name of timm's registry.
+        settings: where they are not the default.
+        prompt: tokens of one.
+        pixels: axes of one image or video.
+        library: whose model it is; transformers' peers run no other's.
+    """
 
     name: str
     kind: Kind
@@ -19,6 +29,8 @@ class Shape:
     settings: dict[str, Any]
     vocabulary: int = 0
     prompt: int = 0
+    pixels: tuple[int, ...] = (3, 224, 224)
+    library: Library = "transformers"
 
     @property
     def title(self) -> str:
@@ -72,14 +84,31 @@ SHAPES = {
         Shape(name="bert-base", kind="encoder", model="BertModel", settings={}, vocabulary=30522, prompt=128),
         Shape(name="vit-b-16", kind="vision", model="ViTForImageClassification", settings={"num_labels": 1000}),
         Shape(name="swin-t", kind="vision", model="SwinForImageClassification", settings={"num_labels": 1000}),
+        Shape(
+            name="swinv2-t",
+            kind="vision",
+            model="Swinv2ForImageClassification",
+            settings={"num_labels": 1000, "image_size": 256, "window_size": 8},
+            pixels=(3, 256, 256),
+        ),
+        Shape(name="tnt-s", kind="vision", model="tnt_s_patch16_224", settings={}, library="timm"),
+        Shape(
+            name="timesformer",
+            kind="vision",
+            model="TimesformerForVideoClassification",
+            settings={"num_labels": 400},
+            pixels=(8, 3, 224, 224),
+        ),
     )
 }
 
 
-_IMAGES = np.random.default_rng(0).standard_normal((8, 3, 224, 224), dtype=np.float32)
+def random_pixels(batch: int, seed: int, pixels: list[int]) -> NDArray[Any]:
+    """The images or videos that every peer gets; the seed makes each brighter, so that none comes twice."""
+    brighter: NDArray[Any] = _random_images(batch, *pixels) + np.float32(seed % 1000 / 1000)
+    return brighter
 
 
-def random_pixels(batch: int, seed: int) -> NDArray[Any]:
-    """The images that every peer gets; the seed makes each brighter, so that none comes twice."""
-    pixels: NDArray[Any] = _IMAGES[:batch] + np.float32(seed % 1000 / 1000)
-    return pixels
+@cache
+def _random_images(*shape: int) -> NDArray[Any]:
+    return np.random.default_rng(0).standard_normal(shape, dtype=np.float32)

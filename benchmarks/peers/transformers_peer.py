@@ -1,20 +1,15 @@
 """transformers: models as they are published, texts by generate(); also optimum's translators of OpenVINO's graphs."""
 
+import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 
 from benchmarks.peers.shapes import random_pixels
-
-CLASSES = {
-    "decoder": "AutoModelForCausalLM",
-    "translator": "AutoModelForSeq2SeqLM",
-    "encoder": "AutoModel",
-    "vision": "AutoModelForImageClassification",
-}
 
 
 class StepClock(transformers.generation.streamers.BaseStreamer):
@@ -31,8 +26,13 @@ class StepClock(transformers.generation.streamers.BaseStreamer):
         """The last tokens came before."""
 
 
-def load(folder: str, threads: int, precision: str, kind: str, openvino: bool = False) -> Callable[..., Any]:
-    """A model in the given type (``float32``, ``bfloat16``); with ``openvino`` its graphs run there."""
+def load(
+    folder: str, threads: int, precision: str, kind: str, openvino: bool = False, compiled: bool = False
+) -> Callable[..., Any]:
+    """A model in the given type (``float32``, ``bfloat16``); with ``openvino`` its graphs run there.
+
+    Compiled means by torch.compile, with its weights as constants, for each shape of a batch anew.
+    """
     torch.set_num_threads(threads)
     if openvino:
         from optimum.intel import OVModelForSeq2SeqLM
@@ -41,13 +41,17 @@ def load(folder: str, threads: int, precision: str, kind: str, openvino: bool = 
         model: Any = OVModelForSeq2SeqLM.from_pretrained(folder, ov_config=settings)
     else:
         dtype = getattr(torch, precision)
-        model = getattr(transformers, CLASSES[kind]).from_pretrained(folder, dtype=dtype).eval()
+        (name,) = json.loads((Path(folder) / "config.json").read_text())["architectures"]
+        model = getattr(transformers, name).from_pretrained(folder, dtype=dtype).eval()
+    if compiled:
+        torch._inductor.config.freezing = True
+        model = torch.compile(model, dynamic=False)
     if kind == "vision":
 
-        def classify(batch: int, seed: int) -> list[float]:
-            with torch.inference_mode():
+        def classify(**images: Any) -> list[float]:
+            with torch.no_grad():
                 values: list[float] = (
-                    model(torch.from_numpy(random_pixels(batch, seed)).to(dtype)).logits[0].float().tolist()
+                    model(torch.from_numpy(random_pixels(**images)).to(dtype)).logits[0].float().tolist()
                 )
                 return values
 
@@ -56,7 +60,7 @@ def load(folder: str, threads: int, precision: str, kind: str, openvino: bool = 
 
         def embed(texts: list[list[int]]) -> list[float]:
             ids = torch.tensor(texts)
-            with torch.inference_mode():
+            with torch.no_grad():
                 pooled: list[float] = model(ids, attention_mask=torch.ones_like(ids)).pooler_output[0].float().tolist()
                 return pooled
 
