@@ -2,8 +2,12 @@
 
 Times are reported as the buckets of a Prometheus histogram, each a counter: one call for many times, where Triton's own
 histogram costs a call to the server for each token.
+
+A metric is never given up. Where a model is loaded in place of itself, both workers have the same: tritonserver 2.51
+keeps one of each name and labels, and frees it as the first of them gives it up, under the other's hands.
 """
 
+import ctypes
 from itertools import accumulate
 from typing import Any
 
@@ -25,7 +29,6 @@ class EngineMetrics:
         self._reported: dict[str, float] = {}
         self._starts = 0
         self._labels = {"model": model}
-        self._families: list[Any] = []
         self._metrics: dict[str, Any] = {}
         ended = triton_api.counters(PREFIX + REQUESTS[0], REQUESTS[1])
         for name, reason in ENDINGS.items():
@@ -72,8 +75,13 @@ class EngineMetrics:
             self._reported[name] = value
 
     def _add(self, name: str, family: Any, **labels: str) -> None:
-        self._families.append(family)
-        self._metrics[name] = family.Metric(labels={**self._labels, **labels})
+        self._metrics[name] = _kept(_kept(family).Metric(labels={**self._labels, **labels}))
+
+
+def _kept(one: Any) -> Any:
+    """The same with one reference too many: given up as Python ends, it would end Triton's stub with a fault."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
+    return one
 
 
 def _series(name: str, histogram: Histogram) -> dict[str, float]:

@@ -83,7 +83,6 @@ class StreamingBody:
     def finalize(self) -> None:
         """Answer what is queued, then end the engine."""
         self._engine.stop()
-        self._metrics = None  # one that outlives Triton's stub ends it with a segmentation fault
 
     def _accept(self, request: Any, sender: Any) -> None:
         if (asked_keys := triton_api.health_request(request)) is not None:

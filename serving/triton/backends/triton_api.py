@@ -312,10 +312,10 @@ def _parameters(request: Any) -> dict[str, Any]:
 
 
 def counters(name: str, meaning: str) -> Any:
-    """A family of counters; its holder keeps the metrics, or Triton drops them."""
+    """A family of counters."""
     return pb_utils.MetricFamily(name=name, description=meaning, kind=pb_utils.MetricFamily.COUNTER)
 
 
 def gauges(name: str, meaning: str) -> Any:
-    """A family of gauges; likewise."""
+    """A family of gauges."""
     return pb_utils.MetricFamily(name=name, description=meaning, kind=pb_utils.MetricFamily.GAUGE)

@@ -164,6 +164,27 @@ def test_so_is_a_generative_one_whose_worker_of_before_has_not_ended(settings, r
     supervised(settings, scenario)
 
 
+@pytest.mark.planted
+def test_a_generative_one_that_answers_may_be_loaded_in_place_of_itself_again_and_again(settings, repository_of_two):
+    settings, name = replace(settings, repository=repository_of_two), "dates-transformer"
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        key, address = dict(servers[0].admin_key.grpc_metadata), servers[0].endpoints.grpc
+        loader = triton.InferenceServerClient(address)
+        async with TritonClient(address) as client:
+            for _ in range(6):
+                model = TextModel(client, await client.model(name))
+                async for _ in model.stream("3rd of march 1997", SamplingParams(max_tokens=12)):
+                    pass
+                os.utime(settings.repository / name / "config.pbtxt")  # else Triton has nothing to load
+                await asyncio.to_thread(loader.load_model, name, headers=key)
+                await asyncio.sleep(1.0)  # in which the worker of before ends
+        assert len(servers) == 1 and loader.is_server_live() and loader.is_model_ready(name)
+
+    supervised(settings, scenario)
+
+
 @pytest.mark.patient
 @pytest.mark.planted
 def test_instances_that_come_and_go_without_a_load_are_watched_and_not_missed(settings, capsys):
