@@ -21,6 +21,11 @@ class FormatError(ValueError):
     """A file of another format than the one that is read here."""
 
 
+def version_of(state: os.stat_result) -> tuple[int, int, int, int, int]:
+    """What differs once a file has changed, also where its successor got its place, size and time of change."""
+    return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
+
+
 def record_to_json(record: Any) -> Any:
     """The fields as plain JSON values, so that a tuple becomes a list."""
     return json.loads(json.dumps(msgspec.to_builtins(record)))

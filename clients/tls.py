@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attendant.errors import ConfigError, UnreachableError
-from attendant.records import open_file, read_file
+from attendant.records import open_file, read_file, version_of
 
 if TYPE_CHECKING:
     import grpc
@@ -120,17 +120,16 @@ class Tls:
         return context
 
 
-def file_versions(files: Iterable[Path]) -> tuple[tuple[int, int, int] | None, ...]:
+def file_versions(files: Iterable[Path]) -> tuple[object, ...]:
     """What differs once a file has changed; None for one that is not there."""
     return tuple(_version(path) for path in files)
 
 
-def _version(path: Path) -> tuple[int, int, int] | None:
+def _version(path: Path) -> object:
     try:
-        stat = path.stat()
+        return version_of(path.stat())
     except OSError:
         return None
-    return stat.st_ino, stat.st_mtime_ns, stat.st_size
 
 
 def create_context(purpose: ssl.Purpose, ca: Path | None) -> ssl.SSLContext:

@@ -23,7 +23,7 @@ from limits import parse_many
 
 from attendant.errors import ArtefactError, ConfigError, OutputError, unknown_name
 from attendant.folders import one_at_a_time
-from attendant.records import read_json, record_from_json, record_to_json
+from attendant.records import read_json, record_from_json, record_to_json, version_of
 
 PREFIX = "att-"
 KEY_BYTES = 32
@@ -221,12 +221,11 @@ def _opened(folder: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _state_of(path: Path) -> tuple[int, ...] | None:
+def _state_of(path: Path) -> object:
     try:
-        found = path.stat()
+        return version_of(path.stat())
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _digest(secret: str) -> str:

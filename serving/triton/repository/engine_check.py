@@ -11,6 +11,7 @@ from attendant.engine_manifest import ENGINE_MANIFEST_NAME, EngineManifest
 from attendant.errors import ArtefactError, AttendantError
 from attendant.manifest import Manifest
 from attendant.quantities import bytes_text
+from attendant.records import version_of
 from serving.runtime.tensorrt.engine_match import require_match
 from serving.runtime.tensorrt.this_machine import gpu_memory_bytes, this_platform
 from serving.triton.repository.entries import CONFIG, MOST_READ_BYTES, model_folders, read_config, served_versions
@@ -81,10 +82,9 @@ def _with_engines(model: Path) -> list[Path]:
     return [folder for folder in folders if (folder / ENGINE_MANIFEST_NAME).is_file()]
 
 
-def _stamp(folder: Path) -> tuple[tuple[str, int, int, int], ...]:
+def _stamp(folder: Path) -> tuple[object, ...]:
     """What changes with the files of a version, so that they are hashed once alone."""
-    found = [(path.name, path.stat()) for path in sorted(folder.iterdir()) if path.exists()]
-    return tuple((name, status.st_ino, status.st_size, status.st_mtime_ns) for name, status in found)
+    return tuple((path.name, version_of(path.stat())) for path in sorted(folder.iterdir()) if path.exists())
 
 
 @lru_cache(maxsize=256)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from attendant.errors import ArtefactError
-from attendant.records import read_file
+from attendant.records import read_file, version_of
 from serving.triton.repository.pbtxt import config_from_pbtxt
 
 CONFIG = "config.pbtxt"
@@ -39,7 +39,7 @@ def read_config(folder: Path) -> Any | None:
     status = (folder / CONFIG).stat()
     if status.st_size > MOST_READ_BYTES:
         return None
-    return _config_at(folder / CONFIG, status.st_ino, status.st_mtime_ns, status.st_size)
+    return _config_at(folder / CONFIG, version_of(status))
 
 
 def has_many_fields(folder: Path) -> bool:
@@ -49,12 +49,13 @@ def has_many_fields(folder: Path) -> bool:
         OSError: it cannot be read, or is longer than tritonserver may have.
     """
     status = (folder / CONFIG).stat()
-    stamp = status.st_ino, status.st_mtime_ns, status.st_size
-    return status.st_size > MOST_READ_BYTES and _bytes_beside_texts(folder / CONFIG, *stamp) > MOST_READ_BYTES
+    if status.st_size <= MOST_READ_BYTES:
+        return False
+    return _bytes_beside_texts(folder / CONFIG, version_of(status)) > MOST_READ_BYTES
 
 
 @lru_cache(maxsize=256)
-def _bytes_beside_texts(path: Path, *_: int) -> int:
+def _bytes_beside_texts(path: Path, _: object) -> int:
     data = read_file(path, MOST_CONFIG_BYTES)
     left = len(data)
     for number, text in enumerate(_TEXT.finditer(data)):
@@ -65,7 +66,7 @@ def _bytes_beside_texts(path: Path, *_: int) -> int:
 
 
 @lru_cache(maxsize=256)
-def _config_at(path: Path, *_: int) -> Any | None:
+def _config_at(path: Path, _: object) -> Any | None:
     try:
         return config_from_pbtxt(read_file(path, MOST_READ_BYTES).decode(errors="replace"))
     except ArtefactError:

@@ -1,9 +1,11 @@
 """Which folders of a model Triton takes for versions."""
 
+import os
+
 import pytest
 from tritonclient.grpc import model_config_pb2 as pb
 
-from serving.triton.repository.entries import number_of, served_versions
+from serving.triton.repository.entries import CONFIG, number_of, read_config, served_versions
 
 LATEST, TWO = pb.ModelVersionPolicy(), pb.ModelVersionPolicy(latest={"num_versions": 2})
 ALL, SPECIFIC = pb.ModelVersionPolicy(all={}), pb.ModelVersionPolicy(specific={"versions": [7, 2]})
@@ -26,3 +28,11 @@ def test_a_policy_chooses_among_the_folders(policy, served, tmp_path):
         (tmp_path / name).mkdir()
     (tmp_path / "11").touch()
     assert served_versions(tmp_path, policy) == served
+
+
+def test_a_configuration_that_got_the_place_the_size_and_the_time_of_the_former_is_read(tmp_path):
+    config = tmp_path / CONFIG
+    for name in ("one", "two"):
+        config.write_text(f'name: "{name}"\n')
+        os.utime(config, ns=(1, 1))
+        assert read_config(tmp_path).name == name
