@@ -6,6 +6,7 @@ from pathlib import Path
 from serving.certificates import ListenTls
 from serving.triton.server.admin_key import restricted_flags
 from serving.triton.server.installation import Installation
+from serving.triton.server.life_signs import LOADERS
 from serving.triton.server.settings import ServerSettings
 from serving.triton.server.shared_memory import region_prefix
 from serving.triton.server.workspace import backends_directory, plain_repository
@@ -64,6 +65,7 @@ def command_line(
         f"--backend-config=python,shm-region-prefix-name={region_prefix(regions)}",
         f"--backend-config=python,shm-default-byte-size={settings.shm_default_bytes}",
         f"--backend-config=python,shm-growth-byte-size={settings.shm_growth_bytes}",
+        f"--model-load-thread-count={LOADERS}",
         f"--exit-timeout-secs={settings.drain_timeout_s}",
         *KEEPALIVE,
         *restricted_flags(settings.admin_key),

@@ -1,5 +1,6 @@
 """Whether the workers of one load of a model live and move: none is dead or stopped, and some work or answer."""
 
+import os
 import time
 from math import inf
 
@@ -28,11 +29,20 @@ class HangError(ServerError):
     code = "worker_hangs"
 
 
+LOADERS = max(4, 2 * (os.cpu_count() or 2))
+"""How many models a server loads at once; the others wait without a worker."""
+
+
 class ServerPulse:
-    """When the server itself last answered, by the monotonic clock: where it is late, its models seem silent."""
+    """What all models of a server share.
+
+    Attributes:
+        answered_s: when it last answered, by the monotonic clock: where it is late, its models seem silent.
+        loading: the models that it is loading, and whose workers live.
+    """
 
     def __init__(self, answered_s: float = inf) -> None:
-        self.answered_s = answered_s
+        self.answered_s, self.loading = answered_s, set[str]()
 
 
 class LifeSigns:
@@ -117,8 +127,16 @@ class LifeSigns:
 class Absence:
     """How long a model that is being loaded has had no worker: the server starts one, once it gets a processor."""
 
-    def __init__(self, server: ProcessRecord | None) -> None:
+    def __init__(self, server: ProcessRecord | None, name: str, loading: set[str]) -> None:
+        """Begin with none.
+
+        Args:
+            server: that starts the worker.
+            name: of the model.
+            loading: of the server, the models whose workers live as they are loaded.
+        """
         self._server, self._meter, self._looked_s, self._s = server, WorkMeter(), time.monotonic(), 0.0
+        self._name, self._loading = name, loading
 
     @property
     def is_long(self) -> bool:
@@ -130,9 +148,16 @@ class Absence:
         """Whether the server will never go on, either."""
         return self._s > 2 * BIRTH_S
 
+    def end(self) -> None:
+        """Note that the model is not being loaded, or no more."""
+        self._s = 0.0
+        self._loading.discard(self._name)
+
     def look(self, lives: bool) -> None:
         """Note whether one lives now."""
+        (self._loading.add if lives else self._loading.discard)(self._name)
         passed_s, self._looked_s = time.monotonic() - self._looked_s, time.monotonic()
         passed_s = min(max(passed_s, 1e-3), 2 * TICK_S)  # a pause of this process is none of the server's
         waits = self._server is not None and self._meter.waiting_share([self._server], passed_s) > STARVED
-        self._s = 0.0 if lives else self._s + passed_s * (STARVED_PACE if waits else 1.0)
+        pace = 0.0 if len(self._loading) >= LOADERS else STARVED_PACE if waits else 1.0
+        self._s = 0.0 if lives else self._s + passed_s * pace

@@ -267,13 +267,15 @@ class ModelWatch:
         return True  # a server that loads a model says nothing of any
 
     async def _reload(self) -> None:
-        loading, absence, stood_s = _begin(self._client.reload(self.name)), Absence(server_of(self._group)), 0.0
+        loading, stood_s = _begin(self._client.reload(self.name)), 0.0
+        absence = Absence(server_of(self._group), self.name, self._pulse.loading)
         while not (await asyncio.wait({loading}, timeout=TICK_S))[0]:
             stopped = [one.is_stopped for one in self._find_workers()]
             stood_s += TICK_S * all(stopped) * bool(stopped)
             # For one that stood still for a while Triton may wait without end though it goes on.
             absence.look(not all(stopped) and stood_s < STILL_S)
             self.stuck = absence.is_long if stopped else absence.is_hopeless  # of a dead one it is told
+        absence.end()
         self.stuck = False
         loading.result()
 
@@ -320,7 +322,7 @@ class ModelWatch:
         return not self.reason
 
     async def _wait_for_others(self) -> bool:
-        absence, reported = Absence(server_of(self._group)), False
+        absence, reported = Absence(server_of(self._group), self.name, self._pulse.loading), False
         try:
             while not self._unloaded and (state := (await self._client.failed_models()).get(self.name)) in BY_OTHERS:
                 self.away_s, self.loading = time.monotonic(), state == LOADING
@@ -328,10 +330,11 @@ class ModelWatch:
                 if not reported:
                     self._report(f"{self.name} is away: {self.reason}")
                     reported = True
-                absence.look(state != LOADING or bool(self._find_workers()))
+                absence.look(bool(self._find_workers())) if self.loading else absence.end()
                 self.stuck = absence.is_hopeless
                 await asyncio.sleep(TICK_S)
         finally:
+            absence.end()
             self.loading = self.stuck = False
         return reported
 

@@ -34,7 +34,7 @@ async def speak_for_the_dead(group: int, regions: str) -> Never:
             over &= names
             for name in names - over - awaited.keys():
                 with suppress(ValueError, struct.error):  # it is being made
-                    awaited[name] = FirstMessage(DIRECTORY / name), Absence(server_of(group))
+                    awaited[name] = FirstMessage(DIRECTORY / name), Absence(server_of(group), name, set())
             lines = _command_lines(group) if awaited else ""
             for name, (message, absence) in list(awaited.items()):
                 absence.look(not lines or name in lines)

@@ -89,7 +89,8 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
             server = start()
             wrong = wrong or WrongModels(server.repository)
             try:
-                later = {*stuck, *harmful, *wrong.names()}
+                changed = wrong.changed()  # of which one may never be loaded, with all that are loaded beside it
+                later = {*stuck, *harmful, *wrong.names(), *changed}
                 server.start(later=later, before=before, one_by_one=bool(suspects))
                 before = server.models
                 speaking = asyncio.ensure_future(speak_for_the_dead(server.group or 0, server.regions))
@@ -111,12 +112,9 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
                     if first and all(watch.reason for watch in watches):  # as on a machine that is very busy
                         await asyncio.sleep(1.0)
                         await asyncio.gather(*(watch.check() for watch in watches if not watch.is_wrong))
-                    crashed = "the server crashed, or grew too large, as it was loaded"
-                    failed = {
-                        watch.name: crashed if watch.name in harmful else watch.reason
-                        for watch in watches
-                        if watch.reason
-                    }
+                    reasons = dict.fromkeys(changed, "its files have changed: it is loaded behind the others")
+                    reasons |= dict.fromkeys(harmful, "the server crashed, or grew too large, as it was loaded")
+                    failed = {watch.name: reasons.get(watch.name, watch.reason) for watch in watches if watch.reason}
                     if first and len(failed) == len(watches):
                         raise server.failure(f"an answer from each of {', '.join(failed)}", "; ".join(failed.values()))
                     on_ready(server, failed)
@@ -128,7 +126,9 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
                 if first and not isinstance(error, (AttendantError, OSError)):
                     raise  # a mistake of ours
                 ended, reason = server.poll() is not None, str(error)
-                left_out = (server.ended_late if ended else server.unfinished_models()) if first else []
+                left_out = server.unfinished_models() if first and not ended else server.ended_late
+                if not first and len(left_out) == len(server.models):  # it is the machine that is slow
+                    left_out = []
                 if left_out and not ended:
                     reason = f"never loaded, for which Triton waits: {', '.join(left_out)}"
                 if first and not left_out and (crashed_with := server.models_at_the_crash()):

@@ -7,6 +7,8 @@ from itertools import chain, islice
 from math import inf
 from pathlib import Path
 
+from attendant.records import version_of
+from serving.triton.repository.entries import model_folders
 from serving.triton.server.troubles import Troubles
 
 MOST_FILES = 1000
@@ -22,7 +24,7 @@ class WrongModels:
 
     def __init__(self, repository: Path) -> None:
         self.repository = repository
-        self._times, self._files = Troubles(), dict[str, frozenset[tuple[str, int, int]]]()
+        self._times, self._files = Troubles(), dict[str, frozenset[tuple[str, object]]]()
 
     def load(self, name: str) -> None:
         """A model is about to be loaded, from its files as they are."""
@@ -40,6 +42,11 @@ class WrongModels:
         """The models that no server should begin with."""
         return set(self._times)
 
+    def changed(self) -> set[str]:
+        """Those whose files are others than at their last load; none where nothing was loaded yet."""
+        names = model_folders(self.repository) if self._files else ()
+        return {name for name in names if self._files.get(name) != self.files_of(name)}
+
     def due_s(self, name: str) -> float:
         """When it may be loaded again, by the monotonic clock: at once where its files are others now."""
         if name not in self._times or self._files[name] != self.files_of(name):
@@ -50,13 +57,13 @@ class WrongModels:
         """In how many seconds that is."""
         return max(0.0, self.due_s(name) - time.monotonic())
 
-    def files_of(self, name: str) -> frozenset[tuple[str, int, int]]:
-        """Its files as they are, each with its time and size."""
-        folder, found = self.repository / name, set[tuple[str, int, int]]()
+    def files_of(self, name: str) -> frozenset[tuple[str, object]]:
+        """Its files as they are, each with what tells its versions apart."""
+        folder, found = self.repository / name, set[tuple[str, object]]()
         with suppress(OSError):  # a folder that is removed while it is read
             for path in islice(chain(folder.glob("*"), folder.glob("*/*")), MOST_FILES):
                 with suppress(OSError):  # a link to nothing, or removed meanwhile
                     state = path.stat()
                     if stat.S_ISREG(state.st_mode):
-                        found.add((str(path), state.st_mtime_ns, state.st_size))
+                        found.add((str(path), version_of(state)))
         return frozenset(found)

@@ -7,6 +7,7 @@ from clients.admin_key import AdminKey
 from serving.certificates import ListenTls
 from serving.triton.server.command import command_line
 from serving.triton.server.installation import Installation
+from serving.triton.server.life_signs import LOADERS
 from serving.triton.server.settings import ServerSettings
 
 WHEEL = Installation(
@@ -38,6 +39,7 @@ GOLDEN = [
     "--backend-config=python,shm-region-prefix-name=attendant_4_7_cafe_",
     "--backend-config=python,shm-default-byte-size=1048576",
     "--backend-config=python,shm-growth-byte-size=1048576",
+    f"--model-load-thread-count={LOADERS}",
     "--exit-timeout-secs=10",
     "--grpc-keepalive-time=10000",
     "--grpc-keepalive-timeout=10000",

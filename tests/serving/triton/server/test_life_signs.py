@@ -8,7 +8,7 @@ import pytest
 
 from serving.processes import process_of
 from serving.triton.server import life_signs
-from serving.triton.server.life_signs import TICK_S, Absence, LifeSigns, ServerPulse
+from serving.triton.server.life_signs import LOADERS, TICK_S, Absence, LifeSigns, ServerPulse
 from serving.triton.server.workers import Worker, engines_of
 
 WORKER = """
@@ -65,7 +65,7 @@ def test_a_worker_that_waits_for_a_processor_does_not_hang(monkeypatch, waits, h
 def test_a_server_that_waits_for_a_processor_has_longer_to_start_a_worker(monkeypatch, waits, shortest_s, longest_s):
     server, now_s = Unscheduled(pid=2**22 + 1, started=1, model="", region=""), 100.0
     monkeypatch.setattr(life_signs.time, "monotonic", lambda: now_s)
-    absence = Absence(server)
+    absence = Absence(server, "m", set())
     absence.look(True)
     while not absence.is_long:
         now_s += TICK_S
@@ -75,3 +75,23 @@ def test_a_server_that_waits_for_a_processor_has_longer_to_start_a_worker(monkey
     assert now_s > 100.0 + shortest_s
     absence.look(True)
     assert not absence.is_long
+
+
+def test_a_model_that_waits_for_others_to_be_loaded_is_not_missed(monkeypatch):
+    now_s, loading = 100.0, {f"other {number}" for number in range(LOADERS)}
+    monkeypatch.setattr(life_signs.time, "monotonic", lambda: now_s)
+    waiting = Absence(None, "m", loading)
+    for _ in range(100):
+        now_s += TICK_S
+        waiting.look(False)
+    assert not waiting.is_long
+    other = Absence(None, "other 0", loading)
+    other.look(False)  # whose worker has died: there is a place for the next
+    for _ in range(30):
+        now_s += TICK_S
+        waiting.look(False)
+    assert waiting.is_long
+    waiting.look(True)
+    assert "m" in loading
+    waiting.end()
+    assert "m" not in loading and not waiting.is_long

@@ -1,6 +1,7 @@
 """When a model that answered wrongly may be loaded again."""
 
 import os
+import shutil
 import threading
 
 import pytest
@@ -59,3 +60,16 @@ def test_folders_that_are_made_and_removed_meanwhile_are_no_error(wrong):
     finally:
         ended.set()
         thread.join()
+
+
+def test_what_has_changed_since_its_load_is_known_once_something_was_loaded(wrong):
+    assert wrong.changed() == set()
+    wrong.load("double")
+    assert wrong.changed() == set()
+    config, before = wrong.repository / "double" / "config.pbtxt", (wrong.repository / "double" / "config.pbtxt").stat()
+    config.write_text("x" * before.st_size)
+    os.utime(config, ns=(before.st_atime_ns, before.st_mtime_ns))  # as an archive of files without times does
+    assert wrong.changed() == {"double"}
+    wrong.load("double")
+    shutil.copytree(wrong.repository / "double", wrong.repository / "added")
+    assert wrong.changed() == {"added"}
