@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from json import dumps
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional
@@ -24,6 +21,7 @@ from serving.certificates import ListenTls, OwnTls
 from serving.descriptors import raise_descriptor_limit
 from serving.engine.settings import EngineSettings
 from serving.gateway.access_settings import AccessSettings
+from serving.interrupts import heed_signals, ignore_signals, run_until_interrupted
 
 if TYPE_CHECKING:
     from clients.tls import Tls
@@ -226,9 +224,7 @@ def serve(
     never_wait_for_readers()
     ignore_events_of_closed_loops()
     raise_descriptor_limit()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves it
-            signal.signal(number, _interrupt)
+    heed_signals()
     supervision = Supervision(start_timeout_s=start_timeout_s, watch_s=watch_s)
     sidecar = _gateway(settings, port, own_client, access) if port else nullcontext()
     try:
@@ -250,13 +246,10 @@ def serve(
                 supervision,
                 lambda server, failed: _when_ready(server, failed, gateway),
             )
-            asyncio.run(supervising if gateway is None else gateway.watch(supervising))
+            run_until_interrupted(supervising if gateway is None else gateway.watch(supervising))
     except KeyboardInterrupt:
         sys.stderr.write("stopping: running requests may finish\n")
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(
-            number, signal.SIG_IGN
-        )  # Python's end takes a second, in which such a one would end it with an error
+    ignore_signals()
     return 0
 
 
@@ -349,13 +342,6 @@ def offline(model: Positional[Path]) -> int:
 
     sys.stdout.write(dumps(time_requests(model, list(read_requests(sys.stdin.buffer)))) + "\n")
     return 0
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    handler = signal.getsignal(signal.SIGINT)  # asyncio's own, while it runs
-    if not callable(handler):
-        raise KeyboardInterrupt(number)
-    handler(signal.SIGINT, frame)
 
 
 def _when_ready(server: TritonServer, failed: Mapping[str, str], gateway: GatewaySidecar | None) -> None:

@@ -1,7 +1,7 @@
 """A gateway as a sidecar, in a thread of another process: `attendant serve` runs it next to Triton.
 
-If it ends by itself, the main thread is interrupted, as by Ctrl-C. If it hangs, as a thread does for ever that Python
-starts where no memory is left for it, all ends: nothing else can free its port.
+If it ends by itself, so does the work beside it. If it hangs, as a thread does for ever that Python starts where no
+memory is left for it, all ends: nothing else can free its port.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class GatewaySidecar:
             self._thread.start()
 
     async def watch(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Do other work in this event loop, as long as the gateway does not hang.
+        """Do other work in this event loop, as long as the gateway neither ends by itself nor hangs.
 
         Where that is cancelled, the gateway finishes first, for half of its time: it may have parts of requests, or
         images, that it has not sent yet. Cancelled again, it has no time left.
@@ -68,10 +68,10 @@ class GatewaySidecar:
         Raises:
             ServerError: it does.
         """
-        both = working, hanging = asyncio.ensure_future(work), asyncio.ensure_future(self._wait_until_it_hangs())
+        both = working, failing = asyncio.ensure_future(work), asyncio.ensure_future(self._wait_until_it_fails())
         try:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            if not hanging.done():
+            if not failing.done():
                 return working.result()
         except asyncio.CancelledError:
             self._leave()
@@ -89,14 +89,17 @@ class GatewaySidecar:
             except asyncio.CancelledError:  # as Triton, which ends behind the gateway's half, was waited for
                 self._hurry()
                 raise
-        raise ServerError("a gateway that answers", f"one that hangs for {MOST_MISSED} s", "start it again")
+        raise failing.result()
 
-    async def _wait_until_it_hangs(self) -> None:
+    async def _wait_until_it_fails(self) -> ServerError:
         missed, beats = 0, self._beats
         while missed < MOST_MISSED:
             await asyncio.sleep(1.0)  # by turns of this loop, not by a clock: the whole process may be stopped
+            if self.has_ended:
+                return ServerError("a running gateway", "it ended", "look at its log above")
             missed = 0 if beats != self._beats or self._thread.ident is None else missed + 1
             beats = self._beats
+        return ServerError("a gateway that answers", f"one that hangs for {MOST_MISSED} s", "start it again")
 
     def stop(self, timeout_s: float) -> None:
         """Let open answers finish."""
@@ -145,8 +148,6 @@ class GatewaySidecar:
             asyncio.run(self._serve())
         finally:
             self._ended.set()
-            if not self._leaving.is_set():
-                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
 @contextmanager
@@ -162,17 +163,12 @@ def run_sidecar(settings: GatewaySettings, host: str) -> Iterator[GatewaySidecar
 
     Raises:
         ConfigError: its port is taken.
-        ServerError: it ended before the block did.
     """
     scheme = "https" if settings.listen.is_on else "http"
     with _bind(settings) as listening:
         sidecar = GatewaySidecar(settings, listening, f"{scheme}://{host}:{settings.port}")
         try:
             yield sidecar
-        except KeyboardInterrupt:
-            if sidecar.has_ended:
-                raise ServerError("a running gateway", "it ended", "look at its log above") from None
-            raise
         finally:
             sidecar.stop(settings.drain_timeout_s + START_S)
 

@@ -56,18 +56,6 @@ def test_a_taken_port_is_refused_with_its_flag(settings):
         pass
 
 
-def test_a_gateway_that_ends_by_itself_ends_the_block(settings, monkeypatch):
-    def ending(settings):
-        server = server_for(settings)
-        server.should_exit = True
-        return server
-
-    monkeypatch.setattr(beside, "server_for", ending)
-    with pytest.raises(ServerError, match="a running gateway"), run_sidecar(settings, settings.host) as gateway:
-        gateway.start()
-        time.sleep(PATIENCE_S)  # the error breaks in
-
-
 def test_a_gateway_that_ends_by_itself_ends_the_work_beside_it(settings, monkeypatch):
     def ending(settings):
         server = server_for(settings)
