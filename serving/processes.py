@@ -107,6 +107,16 @@ class ProcessRecord:
                     waited_ns += int((thread / "schedstat").read_text().split()[1])
         return waited_ns / 1e9
 
+    @property
+    def is_runnable(self) -> bool:
+        """Whether a thread of it works or waits for a processor just now, as far as we can see."""
+        with suppress(OSError):
+            for thread in Path(f"/proc/{self.pid}/task").iterdir():
+                with suppress(OSError, IndexError):
+                    if process_fields(f"{self.pid}/task/{thread.name}")[0] == "R":
+                        return True
+        return False
+
     def kill(self) -> None:
         """End it at once."""
         if self.lives:
@@ -136,10 +146,13 @@ class WorkMeter:
     def waiting_share(self, processes: Iterable[ProcessRecord], passed_s: float) -> float:
         """How much of a processor they waited for since the last look of this kind; NaN at the first.
 
-        Every thread is looked at, which takes a while: for processes that seem to stand still. See :meth:`share`.
+        The kernel counts a wait once it is over: who waits just now waits for a whole one. Every thread is looked at,
+        which takes a while: for processes that seem to stand still. See :meth:`share`.
         """
-        before_s, self._waited_s = self._waited_s, sum(process.waited_s for process in processes)
-        return (self._waited_s - before_s) / passed_s
+        looked = list(processes)
+        before_s, self._waited_s = self._waited_s, sum(process.waited_s for process in looked)
+        waits = any(process.is_runnable for process in looked)
+        return 1.0 if waits else (self._waited_s - before_s) / passed_s
 
 
 def process_of(pid: int) -> ProcessRecord:
@@ -151,7 +164,7 @@ def process_of(pid: int) -> ProcessRecord:
     return ProcessRecord(pid=pid, started=int(process_fields(pid)[19]))
 
 
-def process_fields(pid: int) -> list[str]:
+def process_fields(pid: int | str) -> list[str]:
     """What proc(5) says of a process, from the third field of its ``stat`` on: the second, a name, may hold spaces.
 
     Raises:
