@@ -248,8 +248,8 @@ def serve(
             )
             run_until_interrupted(supervising if gateway is None else gateway.watch(supervising))
     except KeyboardInterrupt:
+        ignore_signals()
         sys.stderr.write("stopping: running requests may finish\n")
-    ignore_signals()
     return 0
 
 
