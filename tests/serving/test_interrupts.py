@@ -16,8 +16,8 @@ async def work():
     try:
         await asyncio.sleep(60)
     except asyncio.CancelledError:
-        print("first", flush=True)
         try:
+            print("first", flush=True)
             time.sleep(60)  # as a server is waited for
         except KeyboardInterrupt:
             print("second", flush=True)

@@ -12,7 +12,6 @@ import tritonclient.grpc as triton
 
 from serving import backoff
 from serving.triton.server import process, supervisor
-from serving.triton.server.process import TritonServer
 from serving.triton.server.shared_memory import DIRECTORY
 from serving.triton.server.workers import server_of, workers_of
 from serving.triton.server.wrong_models import WrongModels
@@ -306,23 +305,13 @@ def test_a_model_whose_worker_stands_still_for_a_while_as_it_is_loaded_is_back_s
 
 @pytest.mark.patient
 @pytest.mark.planted
-@pytest.mark.parametrize("crashes", [False, True])
 def test_a_model_that_was_added_and_is_never_loaded_keeps_no_other_away_once_the_server_is_started_anew(
-    settings, capsys, monkeypatch, crashes
+    settings,
 ):
     async def scenario(servers, lacks):
         await until(lambda: servers)
         body = "import time\ntime.sleep(1e6)\n"
         sample_models.write(settings.repository, "endless", sample_models.DOUBLE_CONFIG, body)
-        if crashes:  # as tritonserver may where the worker of a model is ended that it loads
-            end_late_workers = TritonServer.end_late_workers
-
-            def end_them_and_crash(server):
-                late = end_late_workers(server)
-                os.kill(server_of(server.group).pid, signal.SIGSEGV)
-                return late
-
-            monkeypatch.setattr(TritonServer, "end_late_workers", end_them_and_crash)
         server_of(servers[0].group).kill()
         await until(lambda: len(servers) == 2)
         assert doubles(triton.InferenceServerClient(servers[1].endpoints.grpc))
