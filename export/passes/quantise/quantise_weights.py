@@ -79,6 +79,8 @@ def multiply_blocks(
     name, read = product.weight.name, product.activation
     levels = add_initializer(graph, f"{name}.{blocks.levels.dtype}", blocks.levels)
     parts, (whole, shift) = [levels, add_initializer(graph, f"{name}.scale", blocks.scale)], blocks.whole_zero()
+    if whole is None and blocks.levels.dtype == np.int8:
+        whole = np.zeros_like(blocks.scale)  # not left out: serving.runtime.ort.runner.widen_sums_of_bytes
     if whole is not None:
         parts.append(add_initializer(graph, f"{name}.zero_point", whole.astype(blocks.levels.dtype)))
     weight = tape.op("DequantizeLinear", parts, {"axis": 0, "block_size": block_size})

@@ -14,6 +14,7 @@ import numpy as np
 from attendant.errors import ArtefactError, MachineError
 from attendant.signature import GraphSignature, TensorSpec
 from serving.runtime.base import Admission, Array, ArrayBuffer, Buffer, numpy_dtype
+from serving.runtime.processor import sums_of_bytes_overflow
 
 Precision = Literal["f32", "bf16"]
 # Of a batch with rows of different lengths, 2026.4 computes another state for the shorter ones (docs/log.md).
@@ -102,6 +103,9 @@ def _core(openvino: Any) -> Any:
 def _compile(path: Path, threads: int, precision: Precision) -> Any:
     core = _core(_openvino())
     settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": precision, "NUM_STREAMS": 1}
+    if sums_of_bytes_overflow():
+        # Then products are of the same numbers in floating point. Not among the documented settings (2026.4, config.cpp).
+        settings["LP_TRANSFORMS_MODE"] = False
     try:
         model = core.read_model(path)
         found = sorted({one.get_type_name() for one in model.get_ops()} & _RECURRENT)

@@ -202,14 +202,26 @@ def _session(path: Path, threads: int, record: Path | None, kernels: Path | None
     options.log_severity_level = 3
     # What that fusion makes takes several times as long as the sum and the norm that it was made of (docs/log.md).
     options.add_session_config_entry("optimization.disable_specified_optimizers", "SkipLayerNormFusion")
-    if sums_of_bytes_overflow():
-        options.add_session_config_entry("session.x64quantprecision", "1")
+    widen_sums_of_bytes(options)
     try:
         if kernels is not None:
             options.register_custom_ops_library(str(kernels))
         return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's exceptions have no public common base
         raise ArtefactError(f"an ONNX graph at {path}", str(error), "export the model again") from error
+
+
+def widen_sums_of_bytes(options: Any) -> None:
+    """Have a session sum products of bytes in 32 bits on a processor that would in 16.
+
+    ONNX Runtime does it by making signed weights unsigned. Their zeros may not be left out where there are many: it
+    then puts one where many belong.
+
+    Args:
+        options: the ``SessionOptions``, which are changed.
+    """
+    if sums_of_bytes_overflow():
+        options.add_session_config_entry("session.x64quantprecision", "1")
 
 
 class RowByRow:
