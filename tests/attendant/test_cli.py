@@ -190,10 +190,10 @@ def test_children_are_asked_how_they_ended_though_a_caller_has_ignored_that(tmp_
 
 SERVES = """
 import signal
-from serving.verbs import _interrupt
+from serving.interrupts import heed_signals
 def write():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, _interrupt)
+    heed_signals()
     return write_folder()
 """
 
