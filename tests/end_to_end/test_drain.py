@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
+from attendant.errors import AttendantError
 from attendant.sampling_params import SamplingParams
 from clients.generate import Generator
 from clients.silences import SILENCE_S
@@ -43,7 +44,8 @@ def test_requests_that_wait_in_silence_while_the_server_drains_are_answered(long
             await asyncio.sleep(1.5 * SILENCE_S)  # most wait
             assert not all(one.done() for one in asked)
             await asyncio.to_thread(server.stop)
-            return await asyncio.gather(*asked, return_exceptions=True)
+            answered = await asyncio.gather(*asked, return_exceptions=True)
+            return [(type(one), one.found) if isinstance(one, AttendantError) else one for one in answered]
 
     with started(tmp_path / "repository", drain_timeout_s=120) as server:
         assert asyncio.run(answers(server)) == [OPTIONS.max_tokens] * 5

@@ -104,7 +104,7 @@ def _compile(path: Path, threads: int, precision: Precision) -> Any:
     core = _core(_openvino())
     settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": precision, "NUM_STREAMS": 1}
     if sums_of_bytes_overflow():
-        # Then products are of the same numbers in floating point. Not among the documented settings (2026.4, config.cpp).
+        # Products are of the same numbers in floating point then; not a documented setting (2026.4, config.cpp).
         settings["LP_TRANSFORMS_MODE"] = False
     try:
         model = core.read_model(path)
