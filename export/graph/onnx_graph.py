@@ -7,11 +7,14 @@ import logging
 import re
 import warnings
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import onnx_ir as ir
 import torch
+from torch.onnx._internal.exporter._registration import ONNXRegistry
 
 from attendant.errors import ExportError
 from attendant.signature import Axis
@@ -115,3 +118,16 @@ def _dynamic_shapes(graph: TaskGraph, axes: dict[str, Axis]) -> tuple[Any, ...]:
     named = graph.module.forward.__code__.co_argcount - 1
     starred = bool(graph.module.forward.__code__.co_flags & 0x04)
     return (*shapes[:named], tuple(shapes[named:])) if starred else tuple(shapes)
+
+
+# For each graph torch 2.13 would parse the source of its 500 translations again: a third of what a small one takes.
+_read_registry = cache(ONNXRegistry.from_torchlib)
+
+
+def _registry(opset_version: int = OPSET) -> ONNXRegistry:
+    registry = copy(_read_registry(opset_version))
+    registry.functions = {target: list(found) for target, found in registry.functions.items()}  # an export adds its own
+    return registry
+
+
+ONNXRegistry.from_torchlib = staticmethod(_registry)  # type: ignore[method-assign]

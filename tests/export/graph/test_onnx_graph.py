@@ -7,6 +7,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper
 from torch import nn
+from torch.onnx._internal.exporter._registration import ONNXRegistry
 
 from attendant.errors import ExportError
 from attendant.signature import GraphSignature, TensorSpec
@@ -140,6 +141,15 @@ def test_a_translators_graphs_pass_the_full_checker_in_the_standards_domain_alon
     onnx.checker.check_model(model, full_check=True)
     assert {node.domain for node in model.graph.node} == {""}
     assert not model.functions
+
+
+def test_what_an_export_adds_to_the_translations_that_are_kept_is_its_own():
+    target, (one, other) = torch.ops.aten.where.self, (ONNXRegistry.from_torchlib(OPSET) for _ in range(2))
+    assert len(one.functions) > 400 and one.functions == other.functions
+    before = len(other.get_decomps(target))
+    one.register_op(target, lambda condition, x, y: x)
+    assert len(one.get_decomps(target)) == before + 1 == len(other.get_decomps(target)) + 1
+    assert ONNXRegistry.from_torchlib(18).opset_version == 18 != one.opset_version
 
 
 def test_the_decoder_writes_slices_and_attends_in_every_layer(tiny_translator):
