@@ -1,5 +1,6 @@
 """Whether the workers of one load of a model live and move: none is dead or stopped, and some work or answer."""
 
+import asyncio
 import os
 import time
 from math import inf
@@ -31,6 +32,8 @@ class HangError(ServerError):
 
 LOADERS = max(4, 2 * (os.cpu_count() or 2))
 """How many models a server loads at once; the others wait without a worker."""
+NEWCOMERS = LOADERS // 2
+"""How many of these may be models of which nobody knows whether they can be loaded: some never are."""
 
 
 class ServerPulse:
@@ -39,10 +42,18 @@ class ServerPulse:
     Attributes:
         answered_s: when it last answered, by the monotonic clock: where it is late, its models seem silent.
         loading: the models that it is loading, and whose workers live.
+        loading_for_others: such models that nobody watches, as who has the admin key added them.
+        newcomers: to be held by who has a model loaded that is one.
     """
 
     def __init__(self, answered_s: float = inf) -> None:
-        self.answered_s, self.loading = answered_s, set[str]()
+        self.answered_s, self.loading, self.loading_for_others = answered_s, set[str](), set[str]()
+        self.newcomers = asyncio.Semaphore(NEWCOMERS)
+
+    @property
+    def has_a_loader(self) -> bool:
+        """Whether the server can begin to load one more."""
+        return len(self.loading | self.loading_for_others) < LOADERS
 
 
 class LifeSigns:
@@ -127,16 +138,16 @@ class LifeSigns:
 class Absence:
     """How long a model that is being loaded has had no worker: the server starts one, once it gets a processor."""
 
-    def __init__(self, server: ProcessRecord | None, name: str, loading: set[str]) -> None:
+    def __init__(self, server: ProcessRecord | None, name: str, pulse: ServerPulse) -> None:
         """Begin with none.
 
         Args:
             server: that starts the worker.
             name: of the model.
-            loading: of the server, the models whose workers live as they are loaded.
+            pulse: of the server.
         """
         self._server, self._meter, self._looked_s, self._s = server, WorkMeter(), time.monotonic(), 0.0
-        self._name, self._loading = name, loading
+        self._name, self._pulse = name, pulse
 
     @property
     def is_long(self) -> bool:
@@ -151,13 +162,13 @@ class Absence:
     def end(self) -> None:
         """Note that the model is not being loaded, or no more."""
         self._s = 0.0
-        self._loading.discard(self._name)
+        self._pulse.loading.discard(self._name)
 
     def look(self, lives: bool) -> None:
         """Note whether one lives now."""
-        (self._loading.add if lives else self._loading.discard)(self._name)
+        (self._pulse.loading.add if lives else self._pulse.loading.discard)(self._name)
         passed_s, self._looked_s = time.monotonic() - self._looked_s, time.monotonic()
         passed_s = min(max(passed_s, 1e-3), 2 * TICK_S)  # a pause of this process is none of the server's
         waits = self._server is not None and self._meter.waiting_share([self._server], passed_s) > STARVED
-        pace = 0.0 if len(self._loading) >= LOADERS else STARVED_PACE if waits else 1.0
+        pace = 0.0 if not self._pulse.has_a_loader else STARVED_PACE if waits else 1.0
         self._s = 0.0 if lives else self._s + passed_s * pace

@@ -7,7 +7,7 @@ a busy model is a healthy one.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from math import inf
 from typing import Never, TypeVar
 
@@ -51,8 +51,7 @@ class ModelWatch:
         reason: why it is not served; empty if it is.
         away_s: when it was last seen not to be served, by the monotonic clock.
         loading: whether it is being loaded: Triton answers no question about itself meanwhile.
-        stuck: whether this server will never load it: tritonserver 2.51 waits without end for a worker that died as it
-            was loaded.
+        stuck: whether this server will never load it: it waits without end for a worker that died meanwhile.
         is_wrong: whether it answered its example wrongly when it was last loaded.
         is_unfit: whether its files are not what Triton needs: it is loaded once they are.
     """
@@ -266,18 +265,19 @@ class ModelWatch:
                 return has
         return True  # a server that loads a model says nothing of any
 
-    async def _reload(self) -> None:
-        loading, stood_s = _begin(self._client.reload(self.name)), 0.0
-        absence = Absence(server_of(self._group), self.name, self._pulse.loading)
-        while not (await asyncio.wait({loading}, timeout=TICK_S))[0]:
-            stopped = [one.is_stopped for one in self._find_workers()]
-            stood_s += TICK_S * all(stopped) * bool(stopped)
-            # For one that stood still for a while Triton may wait without end though it goes on.
-            absence.look(not all(stopped) and stood_s < STILL_S)
-            self.stuck = absence.is_long if stopped else absence.is_hopeless  # of a dead one it is told
-        absence.end()
-        self.stuck = False
-        loading.result()
+    async def _reload(self, is_known: bool) -> None:
+        async with nullcontext() if is_known else self._pulse.newcomers:
+            loading, stood_s = _begin(self._client.reload(self.name)), 0.0
+            absence = Absence(server_of(self._group), self.name, self._pulse)
+            while not (await asyncio.wait({loading}, timeout=TICK_S))[0]:
+                stopped = [one.is_stopped for one in self._find_workers()]
+                stood_s += TICK_S * all(stopped) * bool(stopped)
+                # For one that stood still for a while Triton may wait without end though it goes on.
+                absence.look(not all(stopped) and stood_s < STILL_S)
+                self.stuck = absence.is_long if stopped else absence.is_hopeless  # of a dead one it is told
+            absence.end()
+            self.stuck = False
+            loading.result()
 
     def _kill_workers(self) -> None:
         for worker in self._find_workers():
@@ -322,7 +322,7 @@ class ModelWatch:
         return not self.reason
 
     async def _wait_for_others(self) -> bool:
-        absence, reported = Absence(server_of(self._group), self.name, self._pulse.loading), False
+        absence, reported = Absence(server_of(self._group), self.name, self._pulse), False
         try:
             while not self._unloaded and (state := (await self._client.failed_models()).get(self.name)) in BY_OTHERS:
                 self.away_s, self.loading = time.monotonic(), state == LOADING
@@ -344,7 +344,7 @@ class ModelWatch:
             await self._client.unload(self.name)
 
     async def _restart(self) -> None:
-        self.away_s, reported = time.monotonic(), ""
+        self.away_s, reported, is_known = time.monotonic(), "", self._is_proved
         while self.reason:
             if self.reason != reported:
                 pause_s = self._wrong.pause_s(self.name)
@@ -359,10 +359,10 @@ class ModelWatch:
             self._unloaded = False
             try:
                 with suppress(AttendantError):  # the server says it again when it is asked which models failed
-                    await self._reload()
+                    await self._reload(is_known)
                 await self.check()
             finally:
-                self.loading = False
+                self.loading, is_known = False, False
             if self.reason and not self.is_wrong:
                 await self._unload()
         self._backoff.note_success()

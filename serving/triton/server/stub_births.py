@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Never
 
 from serving.triton.server.group import living_members
-from serving.triton.server.life_signs import TICK_S, Absence
+from serving.triton.server.life_signs import TICK_S, Absence, ServerPulse
 from serving.triton.server.shared_memory import DIRECTORY, region_prefix
 from serving.triton.server.workers import server_of
 from serving.triton.stub_messages import FirstMessage
@@ -34,7 +34,7 @@ async def speak_for_the_dead(group: int, regions: str) -> Never:
             over &= names
             for name in names - over - awaited.keys():
                 with suppress(ValueError, struct.error):  # it is being made
-                    awaited[name] = FirstMessage(DIRECTORY / name), Absence(server_of(group), name, set())
+                    awaited[name] = FirstMessage(DIRECTORY / name), Absence(server_of(group), name, ServerPulse())
             lines = _command_lines(group) if awaited else ""
             for name, (message, absence) in list(awaited.items()):
                 absence.look(not lines or name in lines)

@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from typing import Never
@@ -20,13 +21,13 @@ from serving.backoff import Backoff
 from serving.processes import AT_WORK, HANG_S, WorkMeter
 from serving.triton.server.group import reap_orphans
 from serving.triton.server.life_signs import TICK_S, ServerPulse
-from serving.triton.server.model_watch import ModelWatch
+from serving.triton.server.model_watch import LOADING, ModelWatch
 from serving.triton.server.process import CRASH_SIGNALS, TritonServer
 from serving.triton.server.resource_watch import ResourceBounds, wait_for_excess, wait_for_quiet
 from serving.triton.server.stub_births import speak_for_the_dead
 from serving.triton.server.stub_health import vouch_for_workers
 from serving.triton.server.troubles import Troubles
-from serving.triton.server.workers import server_of
+from serving.triton.server.workers import server_of, workers_of
 from serving.triton.server.wrong_models import WrongModels
 
 LEAST_WATCH_S = 0.05
@@ -61,6 +62,8 @@ SUSPECT_S = 5.0
 """How long a model must have been away for a server's crash to be laid at its door: a crash takes all others along."""
 CRASHED_S = 2.0
 """How long a server that has crashed may take to end: it looks where it was first, and can hang in that."""
+LOADS_S = 1.0
+"""How long a server may take to say which models it is loading."""
 GONE_S = 1.0
 """After which a server is replaced that has ended, where its guard does not say so."""
 _SERVER = "the server"
@@ -196,6 +199,7 @@ async def _watch(
         tasks.append(asyncio.ensure_future(_wait_for_hang(server, client, watches, pulse)))
         tasks.append(asyncio.ensure_future(_wait_for_stuck(server, watches, stuck)))
         tasks.append(excess)
+        beside.append(asyncio.ensure_future(_note_loads_for_others(server, client, watches, pulse)))
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         grew = supervision.watch_s > 0 and excess in done
@@ -235,6 +239,22 @@ async def _wait_for_stuck(server: TritonServer, watches: list[ModelWatch], stuck
                 stuck.count(watch.name)
                 return reason
         await asyncio.sleep(TICK_S)
+
+
+async def _note_loads_for_others(
+    server: TritonServer, client: TritonClient, watches: list[ModelWatch], pulse: ServerPulse
+) -> None:
+    watched = {watch.name for watch in watches}
+    while True:
+        await asyncio.sleep(TICK_S)
+        loads = any(watch.loading for watch in watches)
+        others = {one.model for one in workers_of(server.group or 0) if one.lives} - watched if loads else set()
+        if others:
+            with suppress(AttendantError, TimeoutError):  # if it does not say, they may all be
+                async with asyncio.timeout(LOADS_S):
+                    failed = await client.failed_models()
+                others = {name for name in others if failed.get(name) == LOADING}
+        pulse.loading_for_others = others
 
 
 async def _wait_for_end(server: TritonServer) -> str:

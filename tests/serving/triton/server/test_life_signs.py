@@ -65,7 +65,7 @@ def test_a_worker_that_waits_for_a_processor_does_not_hang(monkeypatch, waits, h
 def test_a_server_that_waits_for_a_processor_has_longer_to_start_a_worker(monkeypatch, waits, shortest_s, longest_s):
     server, now_s = Unscheduled(pid=2**22 + 1, started=1, model="", region=""), 100.0
     monkeypatch.setattr(life_signs.time, "monotonic", lambda: now_s)
-    absence = Absence(server, "m", set())
+    absence = Absence(server, "m", ServerPulse())
     absence.look(True)
     while not absence.is_long:
         now_s += TICK_S
@@ -77,21 +77,26 @@ def test_a_server_that_waits_for_a_processor_has_longer_to_start_a_worker(monkey
     assert not absence.is_long
 
 
-def test_a_model_that_waits_for_others_to_be_loaded_is_not_missed(monkeypatch):
-    now_s, loading = 100.0, {f"other {number}" for number in range(LOADERS)}
+@pytest.mark.parametrize("watched", [0, 1, LOADERS])
+def test_a_model_that_waits_for_others_to_be_loaded_is_not_missed(monkeypatch, watched):
+    now_s, others, pulse = 100.0, [f"other {number}" for number in range(LOADERS)], ServerPulse()
+    pulse.loading |= set(others[:watched])
+    pulse.loading_for_others = set(others[watched:])
     monkeypatch.setattr(life_signs.time, "monotonic", lambda: now_s)
-    waiting = Absence(None, "m", loading)
+    waiting = Absence(None, "m", pulse)
     for _ in range(100):
         now_s += TICK_S
         waiting.look(False)
     assert not waiting.is_long
-    other = Absence(None, "other 0", loading)
-    other.look(False)  # whose worker has died: there is a place for the next
+    if watched:
+        Absence(None, "other 0", pulse).look(False)  # whose worker has died: there is a place for the next
+    else:
+        pulse.loading_for_others = set(others[1:])
     for _ in range(30):
         now_s += TICK_S
         waiting.look(False)
     assert waiting.is_long
     waiting.look(True)
-    assert "m" in loading
+    assert "m" in pulse.loading
     waiting.end()
-    assert "m" not in loading and not waiting.is_long
+    assert "m" not in pulse.loading and not waiting.is_long

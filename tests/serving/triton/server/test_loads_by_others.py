@@ -20,10 +20,11 @@ from clients.text import TextModel
 from clients.triton_client import TritonClient
 from serving.processes import process_of
 from serving.triton.server import model_watch
-from serving.triton.server.life_signs import ServerPulse
+from serving.triton.server.life_signs import LOADERS, ServerPulse
 from serving.triton.server.model_watch import ModelWatch
 from serving.triton.server.workers import Worker, workers_of
 from serving.triton.server.wrong_models import WrongModels
+from tests.serving.triton.server import sample_models
 from tests.serving.triton.server.test_supervisor import Asker, doubles, supervised, until
 
 
@@ -282,6 +283,34 @@ def test_a_busy_model_that_others_loaded_answers_its_example_all_the_same(settin
         await until(lambda: f"{name} answers again" in capsys.readouterr().err)
         leaving.set()
         await asyncio.gather(*asking)
+
+    supervised(settings, scenario)
+
+
+@pytest.mark.patient
+@pytest.mark.planted
+def test_one_that_waits_behind_loads_of_models_that_others_have_added_is_not_taken_for_dead(settings, capsys):
+    body = f"import time\ntime.sleep(20)\n{sample_models.DOUBLE}"
+    names = {f"slow{number}" for number in range(LOADERS)}
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        server = servers[0]
+
+        def load(name):
+            client = triton.InferenceServerClient(server.endpoints.grpc)
+            client.load_model(name, headers=dict(server.admin_key.grpc_metadata))
+
+        for name in names:
+            sample_models.write(settings.repository, name, sample_models.DOUBLE_CONFIG, body)
+        loads = [asyncio.ensure_future(asyncio.to_thread(load, name)) for name in names]
+        await until(lambda: names <= {worker.model for worker in workers_of(server.group)})
+        for worker in workers_of(server.group):
+            if worker.model == "double":
+                worker.kill()
+        await until(lambda: "double answers again" in capsys.readouterr().err)
+        await asyncio.gather(*loads)
+        assert servers == [server] and doubles(triton.InferenceServerClient(server.endpoints.grpc))
 
     supervised(settings, scenario)
 

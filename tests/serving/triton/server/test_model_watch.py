@@ -22,7 +22,7 @@ from clients.served_model import ServedModel
 from clients.triton_client import TritonClient
 from serving.processes import ProcessRecord, process_of
 from serving.triton.server import life_signs, model_watch
-from serving.triton.server.life_signs import HangError, LifeSigns, ServerPulse
+from serving.triton.server.life_signs import LOADERS, NEWCOMERS, HangError, LifeSigns, ServerPulse
 from serving.triton.server.model_watch import ModelWatch
 from serving.triton.server.ports import free_ports
 from serving.triton.server.wrong_models import WrongModels
@@ -121,6 +121,49 @@ def test_a_model_whose_example_waits_behind_others_is_silent_only_once_it_answer
     client.counted = 0
     with pytest.raises(HangError, match="neither worked nor answered for 0"):
         asyncio.run(wait(60.0))
+
+
+class EndlessClient(OddClient):
+    """Of a server that never ends loading what it begins to load."""
+
+    def __init__(self):
+        self.begun = list[str]()
+
+    async def reload(self, name):
+        self.begun.append(name)
+        await asyncio.Event().wait()
+
+    async def unload(self, name):
+        pass
+
+
+def test_models_that_are_never_loaded_leave_loaders_to_those_that_have_answered(monkeypatch):
+    monkeypatch.setattr(model_watch, "unfit", lambda folder: "")
+    client, pulse = EndlessClient(), ServerPulse()
+
+    def loaded_anew(name, is_proved):
+        watch = ModelWatch(name, 0, client, lambda line: None, pulse, WrongModels(Path("none")))
+        watch.reason, watch._is_proved = "its worker died", is_proved
+        return asyncio.ensure_future(watch._restart())
+
+    async def begun(count):
+        async with asyncio.timeout(60):
+            while len(client.begun) < count:
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.5)
+        return client.begun
+
+    async def scenario():
+        loads = [loaded_anew(f"newcomer {number}", False) for number in range(LOADERS)]
+        assert len(await begun(NEWCOMERS)) == NEWCOMERS < LOADERS
+        loads.append(loaded_anew("known", True))
+        assert (await begun(NEWCOMERS + 1))[NEWCOMERS:] == ["known"]
+        loads[0].cancel()
+        assert len(await begun(NEWCOMERS + 2)) == NEWCOMERS + 2
+        for load in loads:
+            load.cancel()
+
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(("ago_s", "times"), [(25.0, 0), (35.0, 1)])
