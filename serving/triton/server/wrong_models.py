@@ -43,9 +43,10 @@ class WrongModels:
         return set(self._times)
 
     def changed(self) -> set[str]:
-        """Those whose files are others than at their last load; none where nothing was loaded yet."""
-        names = model_folders(self.repository) if self._files else ()
-        return {name for name in names if self._files.get(name) != self.files_of(name)}
+        """Those whose files are others than at their last load; of them new ones alone where they are all."""
+        names = set(model_folders(self.repository) if self._files else ())
+        changed = {name for name in names if self._files.get(name) != self.files_of(name)}
+        return changed if changed < names else changed - self._files.keys()
 
     def due_s(self, name: str) -> float:
         """When it may be loaded again, by the monotonic clock: at once where its files are others now."""

@@ -64,7 +64,9 @@ def test_folders_that_are_made_and_removed_meanwhile_are_no_error(wrong):
 
 def test_what_has_changed_since_its_load_is_known_once_something_was_loaded(wrong):
     assert wrong.changed() == set()
-    wrong.load("double")
+    shutil.copytree(wrong.repository / "double", wrong.repository / "other")
+    for name in ("double", "other"):
+        wrong.load(name)
     assert wrong.changed() == set()
     config, before = wrong.repository / "double" / "config.pbtxt", (wrong.repository / "double" / "config.pbtxt").stat()
     config.write_text("x" * before.st_size)
@@ -72,4 +74,11 @@ def test_what_has_changed_since_its_load_is_known_once_something_was_loaded(wron
     assert wrong.changed() == {"double"}
     wrong.load("double")
     shutil.copytree(wrong.repository / "double", wrong.repository / "added")
+    assert wrong.changed() == {"added"}
+
+
+def test_where_all_have_changed_as_by_a_chmod_a_server_begins_with_those_that_were_loaded(wrong):
+    wrong.load("double")
+    shutil.copytree(wrong.repository / "double", wrong.repository / "added")
+    (wrong.repository / "double" / "config.pbtxt").chmod(0o600)
     assert wrong.changed() == {"added"}
