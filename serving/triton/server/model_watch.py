@@ -95,6 +95,7 @@ class ModelWatch:
             if reason := (await self._client.failed_models()).get(self.name):
                 raise ServerError(f"the model {self.name!r}, loaded", reason, "mend it", message=reason)
             self._served = await self._client.model(self.name)
+            self._wrong.note_loaded(self.name)
             self._signs = LifeSigns(self._workers_of(self._served), self._pulse)
             self._usage = await self._client.usage(self.name)
             self._failures, self._is_proved, self._canary_took_s = FAILURES - 1, False, inf
@@ -354,9 +355,8 @@ class ModelWatch:
             self._kill_workers()
             await self._pause()
             self._kill_workers()
-            self.loading = True
+            self.loading, self._unloaded = True, False
             self._wrong.load(self.name)
-            self._unloaded = False
             try:
                 with suppress(AttendantError):  # the server says it again when it is asked which models failed
                     await self._reload(is_known)

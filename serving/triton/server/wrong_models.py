@@ -11,6 +11,7 @@ from attendant.records import version_of
 from serving.triton.repository.entries import model_folders
 from serving.triton.server.troubles import Troubles
 
+Files = frozenset[tuple[str, object]]
 MOST_FILES = 1000
 """Of a model, whose times are looked at."""
 
@@ -24,11 +25,16 @@ class WrongModels:
 
     def __init__(self, repository: Path) -> None:
         self.repository = repository
-        self._times, self._files = Troubles(), dict[str, frozenset[tuple[str, object]]]()
+        self._times, self._files = Troubles(), dict[str, Files]()
+        self._loaded = dict[str, Files]()
 
     def load(self, name: str) -> None:
         """A model is about to be loaded, from its files as they are."""
         self._files[name] = self.files_of(name)
+
+    def note_loaded(self, name: str) -> None:
+        """It is loaded, which some never are."""
+        self._loaded[name] = self._files.get(name, frozenset())
 
     def count(self, name: str) -> None:
         """It has answered its example wrongly."""
@@ -43,10 +49,10 @@ class WrongModels:
         return set(self._times)
 
     def changed(self) -> set[str]:
-        """Those whose files are others than at their last load; of them new ones alone where they are all."""
-        names = set(model_folders(self.repository) if self._files else ())
-        changed = {name for name in names if self._files.get(name) != self.files_of(name)}
-        return changed if changed < names else changed - self._files.keys()
+        """Those whose files are others than what was loaded last; where all are, those that never were."""
+        names = set(model_folders(self.repository) if self._loaded else ())
+        changed = {name for name in names if self._loaded.get(name) != self.files_of(name)}
+        return changed if changed < names else changed - self._loaded.keys()
 
     def due_s(self, name: str) -> float:
         """When it may be loaded again, by the monotonic clock: at once where its files are others now."""
@@ -58,7 +64,7 @@ class WrongModels:
         """In how many seconds that is."""
         return max(0.0, self.due_s(name) - time.monotonic())
 
-    def files_of(self, name: str) -> frozenset[tuple[str, object]]:
+    def files_of(self, name: str) -> Files:
         """Its files as they are, each with what tells its versions apart."""
         folder, found = self.repository / name, set[tuple[str, object]]()
         with suppress(OSError):  # a folder that is removed while it is read
