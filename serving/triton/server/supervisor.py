@@ -247,10 +247,11 @@ async def _note_loads_for_others(
     watched = {watch.name for watch in watches}
     while True:
         await asyncio.sleep(TICK_S)
-        loads = any(watch.loading for watch in watches)
-        others = {one.model for one in workers_of(server.group or 0) if one.lives} - watched if loads else set()
-        if others:
-            with suppress(AttendantError, TimeoutError):  # if it does not say, they may all be
+        others = set[str]()
+        with suppress(AttendantError, OSError):  # if it does not say in time, they may all be; OSError: no descriptor
+            if any(watch.loading for watch in watches):
+                others = {one.model for one in workers_of(server.group or 0) if one.lives} - watched
+            if others:
                 async with asyncio.timeout(LOADS_S):
                     failed = await client.failed_models()
                 others = {name for name in others if failed.get(name) == LOADING}
