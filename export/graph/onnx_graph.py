@@ -120,7 +120,7 @@ def _dynamic_shapes(graph: TaskGraph, axes: dict[str, Axis]) -> tuple[Any, ...]:
     return (*shapes[:named], tuple(shapes[named:])) if starred else tuple(shapes)
 
 
-# For each graph torch 2.13 would parse the source of its 500 translations again: a third of what a small one takes.
+# For each graph torch 2.13 would parse the source of its 500 translations again: nearly half of what a small one takes.
 _read_registry = cache(ONNXRegistry.from_torchlib)
 
 
