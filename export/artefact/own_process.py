@@ -1,17 +1,18 @@
 """Run calls at the same time, each in a fresh process of its own.
 
-The processes are forked from one that has imported what an export needs and done nothing with it: that takes two
-seconds, and would again in each of them. Pipes only: the queues and pools of ``multiprocessing`` share semaphores,
-which stay in ``/dev/shm`` when the program is killed.
+The processes are forked from one that has imported what an export needs (:mod:`export.artefact.preloaded`): that takes
+two seconds and more, and would again in each of them. Pipes only: the queues and pools of ``multiprocessing`` share
+semaphores, which stay in ``/dev/shm`` when the program is killed.
 """
 
 import gc
 import os
 import signal
 import sys
+import sysconfig
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from multiprocessing import current_process, forkserver, get_context, parent_process
 from multiprocessing.connection import Connection, wait
@@ -27,6 +28,7 @@ from attendant.temporary_folders import SHARED_PLACE, temporary_folder
 
 Call = tuple[Any, ...]
 IMPORTED = [
+    "export.artefact.preloaded",
     "onnxscript.function_libs.torch_lib.ops",
     "onnxscript.optimizer",
     "onnxscript.rewriter.onnx_fusions",
@@ -34,7 +36,7 @@ IMPORTED = [
     "torch.export",
     "torch.onnx",
 ]
-"""What the processes are forked with: libraries alone, as the path to our own modules is that of whoever forks."""
+"""What the processes are forked with."""
 _TERMINATED = 143
 _LONGEST_PLACE = 45
 _PATIENCE_S = 1.0
@@ -80,7 +82,27 @@ def start_importing() -> None:
     # those that a later start removes.
     current_process()._config.setdefault("tempdir", _folder().name)  # type: ignore[attr-defined]
     forkserver.set_forkserver_preload(IMPORTED)
-    forkserver.ensure_running()
+    with _own_modules_alone():
+        forkserver.ensure_running()
+
+
+@contextmanager
+def _own_modules_alone() -> Iterator[None]:
+    # It would look in the working directory first, where a package of the reader's may be called as one of ours.
+    environment, root = os.environ, str(Path(__file__).parents[2])  # noqa: TID251  (a process launcher)
+    wanted = {"PYTHONSAFEPATH": "1"}
+    if root != sysconfig.get_path("purelib"):  # which hides nothing of Python's own only where it stands last
+        wanted["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [environment.get("PYTHONPATH")])])
+    before = {name: environment.get(name) for name in wanted}
+    environment.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del environment[name]
+            else:
+                environment[name] = value
 
 
 @cache

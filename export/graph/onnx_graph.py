@@ -40,10 +40,9 @@ def onnx_from_torch(graph: TaskGraph) -> ExportedGraph:
     """
     signature, axes = graph.signature, axes_of(graph)
     inputs = sample_inputs(signature, tracing_sizes(graph))
+    logging.getLogger("onnxscript.optimizer").setLevel(logging.ERROR)  # it tells of all that it cannot fold
     with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")  # the exporter warns of its own deprecated internals,
-        for talkative in ("torch.onnx", "onnxscript.optimizer"):  # and of torchvision's absence, of what it cannot fold
-            logging.getLogger(talkative).setLevel(logging.ERROR)
+        warnings.simplefilter("ignore")  # the exporter warns of its own deprecated internals
         try:
             program = torch.onnx.export(
                 graph.module.eval(),
@@ -120,14 +119,20 @@ def _dynamic_shapes(graph: TaskGraph, axes: dict[str, Axis]) -> tuple[Any, ...]:
     return (*shapes[:named], tuple(shapes[named:])) if starred else tuple(shapes)
 
 
-# For each graph torch 2.13 would parse the source of its 500 translations again: nearly half of what a small one takes.
-_read_registry = cache(ONNXRegistry.from_torchlib)
+_from_torchlib = ONNXRegistry.from_torchlib
 
 
-def _registry(opset_version: int = OPSET) -> ONNXRegistry:
-    registry = copy(_read_registry(opset_version))
+@cache
+def read_translations(opset_version: int = OPSET) -> ONNXRegistry:
+    """What torch translates to ONNX: for each graph torch 2.13 would parse the source of all 500 again, in a second."""
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it tells of torchvision's absence
+    return _from_torchlib(opset_version)
+
+
+def _copied_translations(opset_version: int = OPSET) -> ONNXRegistry:
+    registry = copy(read_translations(opset_version))
     registry.functions = {target: list(found) for target, found in registry.functions.items()}  # an export adds its own
     return registry
 
 
-ONNXRegistry.from_torchlib = staticmethod(_registry)  # type: ignore[method-assign]
+ONNXRegistry.from_torchlib = staticmethod(_copied_translations)  # type: ignore[method-assign]

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import time
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
 from math import inf
 
 from attendant.errors import ServerError
@@ -30,10 +32,12 @@ class HangError(ServerError):
     code = "worker_hangs"
 
 
-LOADERS = max(4, 2 * (os.cpu_count() or 2))
-"""How many models a server loads at once; the others wait without a worker."""
-NEWCOMERS = LOADERS // 2
-"""How many of these may be models of which nobody knows whether they can be loaded: some never are."""
+LOADERS = 64
+"""How many models a server can load at once: a model that is never loaded takes one for as long as it may."""
+AT_ONCE = max(4, 2 * (os.cpu_count() or 2))
+"""How many it is asked to load at once: more would be slower for all."""
+PLACE_S = 5.0
+"""How long a model that is being loaded keeps others waiting: some never are."""
 
 
 class ServerPulse:
@@ -42,18 +46,28 @@ class ServerPulse:
     Attributes:
         answered_s: when it last answered, by the monotonic clock: where it is late, its models seem silent.
         loading: the models that it is loading, and whose workers live.
-        loading_for_others: such models that nobody watches, as who has the admin key added them.
-        newcomers: to be held by who has a model loaded that is one.
     """
 
     def __init__(self, answered_s: float = inf) -> None:
-        self.answered_s, self.loading, self.loading_for_others = answered_s, set[str](), set[str]()
-        self.newcomers = asyncio.Semaphore(NEWCOMERS)
+        self.answered_s, self.loading = answered_s, set[str]()
+        self._places = asyncio.Semaphore(AT_ONCE)
 
     @property
     def has_a_loader(self) -> bool:
         """Whether the server can begin to load one more."""
-        return len(self.loading | self.loading_for_others) < LOADERS
+        return len(self.loading) < LOADERS
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """One of the few among those that are loaded at once, first come, first served; it is left after a while."""
+        await self._places.acquire()
+        with ExitStack() as leaving:
+            leaving.callback(self._places.release)
+            late = asyncio.get_running_loop().call_later(PLACE_S, leaving.close)
+            try:
+                yield
+            finally:
+                late.cancel()
 
 
 class LifeSigns:

@@ -6,19 +6,21 @@ a busy model is a healthy one.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from math import inf
-from typing import Never, TypeVar
+from typing import Never
 
-from attendant.errors import AttendantError, LateError, ServerError, UnfinishedError, UnreachableError
-from clients.canary import CanaryResult, check_answer, engine_health
+from attendant.errors import AttendantError, ServerError
+from clients.canary import check_answer, engine_health
 from clients.served_model import ServedModel
 from clients.triton_client import TritonClient
 from serving.backoff import Backoff
 from serving.triton.server.engine_trouble import trouble_of
+from serving.triton.server.futures import begin
 from serving.triton.server.life_signs import STILL_S, TICK_S, Absence, HangError, LifeSigns, ServerPulse
 from serving.triton.server.model_folders import unfit
+from serving.triton.server.model_questions import LOOK_S, ModelQuestions
 from serving.triton.server.workers import Worker, server_of, workers_of
 from serving.triton.server.wrong_models import WrongModels
 
@@ -28,8 +30,6 @@ CANARY_SHARE = 0.05
 """Of a processor, that such examples may use."""
 LONGEST_PAUSE_S = 30.0
 """Between two of them all the same, while nobody else is answered."""
-LOOK_S = 1.0
-"""Between two looks at the files of a model that answered wrongly."""
 DESCRIBED_S = 2.0
 """Between two looks at what a model is: for another number of instances alone Triton loads none anew."""
 PATIENCE_S = 5.0
@@ -39,15 +39,15 @@ BY_OTHERS = ("unloaded", "UNLOADING", LOADING)
 """What Triton's index says of a model that somebody unloads, or loads."""
 FAILURES = 2
 """Wrong answers in a row after which a model is loaded anew: one may be a machine that was busy."""
-Result = TypeVar("Result")
 Report = Callable[[str], None]
 
 
-class ModelWatch:
-    """Use :meth:`check` once, then :meth:`watch`.
+class ModelWatch(ModelQuestions):
+    """Use :meth:`begin` once, then :meth:`watch`.
 
     Attributes:
         name: of the model.
+        has_begun: set once that is done.
         reason: why it is not served; empty if it is.
         away_s: when it was last seen not to be served, by the monotonic clock.
         loading: whether it is being loaded: Triton answers no question about itself meanwhile.
@@ -77,20 +77,33 @@ class ModelWatch:
             wrong: the models that are not to be loaded again at once.
             due_s: when it may be loaded, by the monotonic clock.
         """
-        self.name, self.reason, self.loading, self.stuck, self.is_wrong = name, "", False, False, False
-        self.is_unfit = False
-        self._group, self._client, self._report = group, client, report
-        self._pulse, self._backoff, self._wrong, self._due_s = pulse, Backoff(), wrong, due_s
+        super().__init__(name, client, pulse)
+        self.reason, self.has_begun = "it is being loaded", asyncio.Event()
+        self.loading = self.stuck = self.is_wrong = self.is_unfit = self._was_served = False
+        self._group, self._report, self._pulse = group, report, pulse
+        self._backoff, self._wrong, self._due_s = Backoff(), wrong, due_s
         self.away_s, self._described_s = inf, 0.0
-        self._served: ServedModel | None = None
-        self._signs = LifeSigns([], pulse)
         self._canary_s, self._canary_took_s = 0.0, inf
-        self._usage, self._failures, self._is_proved = (0, 0, 0), 0, False
+        self._failures, self._is_proved = 0, False
         self._unloaded = False  # by this watch, and not by who has the admin key
+
+    async def begin(self, is_loaded: bool) -> None:
+        """Have the server load the model where it was not told to at its start, and :meth:`check` it.
+
+        Args:
+            is_loaded: whether it has loaded it, or is to do so later.
+        """
+        self.away_s = time.monotonic()
+        try:
+            await (self.check() if is_loaded else self._load(waits=True))
+        except Exception as error:  # a mistake of ours: all other models are watched
+            self._report(f"a look at {self.name} failed: {error!r}")
+        finally:
+            self.has_begun.set()
 
     async def check(self) -> None:
         """Let the model answer its example; :attr:`reason` says what is wrong. After a wrong answer it is unloaded."""
-        self.is_wrong = False
+        self.is_wrong = self._was_served = False
         try:
             if reason := (await self._client.failed_models()).get(self.name):
                 raise ServerError(f"the model {self.name!r}, loaded", reason, "mend it", message=reason)
@@ -105,6 +118,7 @@ class ModelWatch:
                 self.reason = "it does not answer its example"
         except AttendantError as error:
             self.reason = " ".join(str(error).split())
+        self._was_served = not self.reason
         if self.is_wrong:
             await self._unload()
 
@@ -189,96 +203,20 @@ class ModelWatch:
             self._wrong.count(self.name)
         return wrong
 
-    async def _ask_engine(self, example: Awaitable[CanaryResult], patience_s: float) -> CanaryResult | None:
-        """The verdict on the example of a model that says its health, which alone tells whether it hangs."""
-        assert self._served is not None
-        canary, until_s = _begin(example), time.monotonic() + patience_s
+    async def _reload(self) -> None:
+        loading, stood_s = begin(self._client.reload(self.name)), 0.0
+        absence = Absence(server_of(self._group), self.name, self._pulse)
         try:
-            while not canary.done():
-                if time.monotonic() > until_s:
-                    return None
-                await self._while_alive(asyncio.wait({canary}, timeout=1.0))
-                health = await self._ask(engine_health(self._client, self._served))
-                if health is not None and (trouble := trouble_of(health)):
-                    raise HangError("an engine that answers", trouble, "none", message=trouble)
-            with suppress(LateError, UnfinishedError, UnreachableError):
-                return await canary
-            return None
-        finally:
-            canary.cancel()
-
-    async def _ask(self, question: Awaitable[Result]) -> Result | None:
-        """The answer to a question; None where there was none.
-
-        Raises:
-            HangError: Triton has given the question up, and the worker stands still: once it goes on, what it answers
-                to such questions can end tritonserver 2.51 (docs/log.md).
-        """
-        self._signs.is_asked = True
-        try:
-            answer = await self._while_alive(question)
-        except LateError:
-            return None
-        except UnreachableError as error:
-            if not self._signs.stand_still:
-                return None
-            await self._client.server_name(1.0)  # else it is the server that is gone
-            raise HangError("a worker that goes on", str(error), "none", message="its worker stands still") from error
-        except UnfinishedError:  # it is at work
-            answer = None
-        except HangError:
-            raise
-        except AttendantError:
-            self._signs.is_asked = False
-            raise
-        self._signs.is_asked = False
-        return answer
-
-    async def _while_alive(self, work: Awaitable[Result]) -> Result:
-        """The result of some work, as long as the model's workers live and move.
-
-        Raises:
-            HangError: one is dead, or none has done or answered anything for too long.
-        """
-        future = _begin(work)
-        while not future.done():
-            began_s = time.monotonic()
-            await asyncio.wait({future}, timeout=self._signs.tick_s)
-            self._signs.look(time.monotonic() - began_s)
-            if self._signs.hang or self._signs.are_late:
-                await self._client.server_name(1.0)  # else it is the server that hangs
-                if self._signs.hang or not await self._has_answered_others():
-                    raise self._signs.silence
-                self._signs.note_answer()
-        return future.result()
-
-    async def _has_answered_others(self) -> bool:
-        # Whose requests stand before the question, however long that takes. Streams are counted once they end, and the
-        # engines of a generative model are watched by their own workers.
-        if self._served is not None and self._served.decoupled and not self._served.says_health:
-            return True
-        with suppress(AttendantError, TimeoutError):
-            async with asyncio.timeout(LOOK_S):
-                usage = await self._client.usage(self.name)
-                has = usage != self._usage
-                if all(now >= was for now, was in zip(usage, self._usage, strict=True)):  # else of another load
-                    self._usage = usage
-                return has
-        return True  # a server that loads a model says nothing of any
-
-    async def _reload(self, is_known: bool) -> None:
-        async with nullcontext() if is_known else self._pulse.newcomers:
-            loading, stood_s = _begin(self._client.reload(self.name)), 0.0
-            absence = Absence(server_of(self._group), self.name, self._pulse)
             while not (await asyncio.wait({loading}, timeout=TICK_S))[0]:
                 stopped = [one.is_stopped for one in self._find_workers()]
                 stood_s += TICK_S * all(stopped) * bool(stopped)
                 # For one that stood still for a while Triton may wait without end though it goes on.
                 absence.look(not all(stopped) and stood_s < STILL_S)
                 self.stuck = absence.is_long if stopped else absence.is_hopeless  # of a dead one it is told
+        finally:
             absence.end()
             self.stuck = False
-            loading.result()
+        loading.result()
 
     def _kill_workers(self) -> None:
         for worker in self._find_workers():
@@ -345,31 +283,37 @@ class ModelWatch:
             await self._client.unload(self.name)
 
     async def _restart(self) -> None:
-        self.away_s, reported, is_known = time.monotonic(), "", self._is_proved
+        self.away_s, reported, waits = time.monotonic(), "", not self._was_served
         while self.reason:
             if self.reason != reported:
                 pause_s = self._wrong.pause_s(self.name)
                 when = f" once its files change, or in {pause_s:.0f} s" if pause_s else ""
                 self._report(f"{self.name} is loaded anew{when}: {self.reason}")
                 reported = self.reason
-            self._kill_workers()
             await self._pause()
+            await self._load(waits)
+            waits = True
+        self._backoff.note_success()
+        self._report(f"{self.name} answers again, after {time.monotonic() - self.away_s:.1f} s")
+
+    async def _load(self, waits: bool) -> None:
+        # One that was served until now waits for nobody.
+        async with self._pulse.place() if waits else nullcontext():
             self._kill_workers()
             self.loading, self._unloaded = True, False
             self._wrong.load(self.name)
             try:
                 with suppress(AttendantError):  # the server says it again when it is asked which models failed
-                    await self._reload(is_known)
+                    await self._reload()
                 await self.check()
             finally:
-                self.loading, is_known = False, False
+                self.loading = False
             if self.reason and not self.is_wrong:
                 await self._unload()
-        self._backoff.note_success()
-        self._report(f"{self.name} answers again, after {time.monotonic() - self.away_s:.1f} s")
 
     async def _pause(self) -> None:
         # After a failure, but no longer than until its files have changed, and rest; then until Triton may have them.
+        self._kill_workers()
         pause_s = self._backoff.pause_after_failure()
         due_s = max(time.monotonic() + (LOOK_S if self.is_wrong else pause_s), self._due_s)
         is_unloaded, before = False, self._wrong.files_of(self.name)
@@ -392,9 +336,3 @@ class ModelWatch:
                 await self._unload()  # so that nobody who asks meanwhile waits for a dead worker
                 is_unloaded = True
             await asyncio.sleep(min(pause_s, LOOK_S))
-
-
-def _begin(work: Awaitable[Result]) -> asyncio.Future[Result]:
-    future = asyncio.ensure_future(work)
-    future.add_done_callback(lambda done: done.cancelled() or done.exception())  # if nobody waits for it any more
-    return future

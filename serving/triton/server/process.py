@@ -63,6 +63,7 @@ class TritonServer:
     Attributes:
         endpoints: where it answers.
         models: their names.
+        due: those of them that are to be loaded at its start.
         ended_late: those whose workers were ended as they were being loaded.
         name: what it calls itself, to whoever asks.
         regions: how the names of its shared memory begin; another draw, as a client could open what it can name.
@@ -90,7 +91,7 @@ class TritonServer:
         """
         self._settings, self._log_choice, self._drained_s = settings, log, drained_s
         self._given_installation = installation
-        self._loaded_first: list[str] = []
+        self.due, self._loaded_first = list[str](), list[str]()
         self._workspace: Path | None = None
         self._copies: tuple[Path, ...] = ()
         self._guard: subprocess.Popen[bytes] | None = None
@@ -131,12 +132,20 @@ class TritonServer:
         status = None if self._guard is None else self._guard.returncode
         return None if status is None else returncode_from_status(status)
 
-    def start(self, later: Collection[str] = (), before: Collection[str] = (), *, one_by_one: bool = False) -> None:
+    def start(
+        self,
+        later: Collection[str] = (),
+        before: Collection[str] = (),
+        *,
+        empty: bool = False,
+        one_by_one: bool = False,
+    ) -> None:
         """Start the server and return at once.
 
         Args:
-            later: models that are not loaded at its start.
+            later: models that are not due at its start.
             before: models that another served before: one that is gone is loaded once it is back, as are unfit ones.
+            empty: whether others have it load what is due: it is live only once it has loaded all, or could not.
             one_by_one: whether models are loaded one after another, so that a crash shows whose it is.
 
         Raises:
@@ -166,7 +175,8 @@ class TritonServer:
             self.remove_log()
             raise
         self._copies = listen.files
-        self._loaded_first = [name for name in self.models if name not in {*later, *gone}]
+        self.due = [name for name in self.models if name not in {*later, *gone}]
+        self._loaded_first = [] if empty else self.due
         settings = replace(self._settings, listen=listen)
         command = command_line(
             settings, installation, self._workspace, self.name, self.regions, self._loaded_first, one_by_one

@@ -107,6 +107,35 @@ def test_a_bar_that_torch_asks_for_shares_no_semaphore(tmp_path):
     assert "/dev/shm/sem" not in (tmp_path / "maps").read_text()  # noqa: S108
 
 
+def note_what_is_read(path):
+    from export.graph.onnx_graph import read_translations
+
+    path.write_text(f"{sys.modules['export'].__file__} {read_translations.cache_info().currsize}")
+
+
+READERS = "from pathlib import Path; Path(__file__).with_name('ran').touch()"
+
+
+def test_a_process_has_torchs_translations_read_by_our_modules_and_not_by_a_readers_of_their_name(tmp_path):
+    (tmp_path / "export").mkdir()
+    (tmp_path / "export/__init__.py").write_text(READERS)
+    (tmp_path / "program").mkdir()
+    (tmp_path / "program/reads.py").write_text(READS)
+    command = [sys.executable, "program/reads.py", tmp_path / "read"]
+    subprocess.run(command, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, check=True)
+    assert (tmp_path / "read").read_text() == f"{ROOT / 'export/__init__.py'} 1"
+    assert not (tmp_path / "export/ran").exists()
+
+
+READS = """
+import sys
+from pathlib import Path
+from export.artefact.own_process import run_each
+from tests.export.artefact.test_own_process import note_what_is_read
+if __name__ == "__main__":
+    list(run_each(note_what_is_read, {"a": (Path(sys.argv[1]),)}))
+"""
+
 STARTS = """
 import sys
 from pathlib import Path

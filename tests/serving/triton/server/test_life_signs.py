@@ -77,21 +77,16 @@ def test_a_server_that_waits_for_a_processor_has_longer_to_start_a_worker(monkey
     assert not absence.is_long
 
 
-@pytest.mark.parametrize("watched", [0, 1, LOADERS])
-def test_a_model_that_waits_for_others_to_be_loaded_is_not_missed(monkeypatch, watched):
-    now_s, others, pulse = 100.0, [f"other {number}" for number in range(LOADERS)], ServerPulse()
-    pulse.loading |= set(others[:watched])
-    pulse.loading_for_others = set(others[watched:])
+def test_a_model_that_waits_for_others_to_be_loaded_is_not_missed(monkeypatch):
+    now_s, pulse = 100.0, ServerPulse()
+    pulse.loading |= {f"other {number}" for number in range(LOADERS)}
     monkeypatch.setattr(life_signs.time, "monotonic", lambda: now_s)
     waiting = Absence(None, "m", pulse)
     for _ in range(100):
         now_s += TICK_S
         waiting.look(False)
     assert not waiting.is_long
-    if watched:
-        Absence(None, "other 0", pulse).look(False)  # whose worker has died: there is a place for the next
-    else:
-        pulse.loading_for_others = set(others[1:])
+    Absence(None, "other 0", pulse).look(False)  # whose worker has died: there is a loader for the next
     for _ in range(30):
         now_s += TICK_S
         waiting.look(False)

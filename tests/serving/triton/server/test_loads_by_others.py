@@ -20,7 +20,7 @@ from clients.text import TextModel
 from clients.triton_client import TritonClient
 from serving.processes import process_of
 from serving.triton.server import model_watch
-from serving.triton.server.life_signs import LOADERS, ServerPulse
+from serving.triton.server.life_signs import AT_ONCE, ServerPulse
 from serving.triton.server.model_watch import ModelWatch
 from serving.triton.server.workers import Worker, workers_of
 from serving.triton.server.wrong_models import WrongModels
@@ -291,7 +291,7 @@ def test_a_busy_model_that_others_loaded_answers_its_example_all_the_same(settin
 @pytest.mark.planted
 def test_one_that_waits_behind_loads_of_models_that_others_have_added_is_not_taken_for_dead(settings, capsys):
     body = f"import time\ntime.sleep(20)\n{sample_models.DOUBLE}"
-    names = {f"slow{number}" for number in range(LOADERS)}
+    names = {f"slow{number}" for number in range(AT_ONCE)}
 
     async def scenario(servers, lacks):
         await until(lambda: servers)

@@ -22,7 +22,7 @@ from clients.served_model import ServedModel
 from clients.triton_client import TritonClient
 from serving.processes import ProcessRecord, process_of
 from serving.triton.server import life_signs, model_watch
-from serving.triton.server.life_signs import LOADERS, NEWCOMERS, HangError, LifeSigns, ServerPulse
+from serving.triton.server.life_signs import AT_ONCE, HangError, LifeSigns, ServerPulse
 from serving.triton.server.model_watch import ModelWatch
 from serving.triton.server.ports import free_ports
 from serving.triton.server.wrong_models import WrongModels
@@ -69,7 +69,7 @@ def test_a_look_that_fails_by_a_mistake_of_ours_is_reported_and_the_watch_goes_o
 
     async def scenario() -> None:
         watch = ModelWatch("odd", 0, client, reports.append, ServerPulse(), WrongModels(Path("none")))
-        watch._served, client.odd = SERVED, True
+        watch._served, watch.reason, client.odd = SERVED, "", True
         watching = asyncio.ensure_future(watch.watch(0.01))
         while client.streams < 3 and not watching.done():
             await asyncio.sleep(0.01)
@@ -137,31 +137,52 @@ class EndlessClient(OddClient):
         pass
 
 
-def test_models_that_are_never_loaded_leave_loaders_to_those_that_have_answered(monkeypatch):
+def test_models_that_are_never_loaded_keep_one_away_for_a_while_and_one_that_was_served_not_at_all(monkeypatch):
     monkeypatch.setattr(model_watch, "unfit", lambda folder: "")
+    monkeypatch.setattr(life_signs, "PLACE_S", 1.0)
     client, pulse = EndlessClient(), ServerPulse()
 
-    def loaded_anew(name, is_proved):
+    def loaded_anew(name, was_served):
         watch = ModelWatch(name, 0, client, lambda line: None, pulse, WrongModels(Path("none")))
-        watch.reason, watch._is_proved = "its worker died", is_proved
+        watch.reason, watch._was_served = "its worker died", was_served
         return asyncio.ensure_future(watch._restart())
 
     async def begun(count):
         async with asyncio.timeout(60):
             while len(client.begun) < count:
                 await asyncio.sleep(0.01)
-        await asyncio.sleep(0.5)
         return client.begun
 
     async def scenario():
-        loads = [loaded_anew(f"newcomer {number}", False) for number in range(LOADERS)]
-        assert len(await begun(NEWCOMERS)) == NEWCOMERS < LOADERS
+        loads = [loaded_anew(f"newcomer {number}", False) for number in range(AT_ONCE + 1)]
+        began_s = time.monotonic()
+        assert len(await begun(AT_ONCE)) == AT_ONCE
         loads.append(loaded_anew("known", True))
-        assert (await begun(NEWCOMERS + 1))[NEWCOMERS:] == ["known"]
-        loads[0].cancel()
-        assert len(await begun(NEWCOMERS + 2)) == NEWCOMERS + 2
+        assert (await begun(AT_ONCE + 1))[AT_ONCE:] == ["known"]
+        assert (await begun(AT_ONCE + 2))[-1] == f"newcomer {AT_ONCE}" and time.monotonic() - began_s >= 0.9
         for load in loads:
             load.cancel()
+
+    asyncio.run(scenario())
+
+
+def test_a_place_is_left_once_also_by_one_that_was_late(monkeypatch):
+    monkeypatch.setattr(life_signs, "PLACE_S", 0.2)
+    pulse, now, most = ServerPulse(), [], []
+
+    async def load(seconds):
+        async with pulse.place():
+            now.append(seconds)
+            most.append(len(now))
+            await asyncio.sleep(seconds)
+            now.remove(seconds)
+
+    async def scenario():
+        await asyncio.gather(*(load(1.0) for _ in range(2 * AT_ONCE)))
+        assert max(most) > AT_ONCE
+        most.clear()
+        await asyncio.gather(*(load(0.01) for _ in range(5 * AT_ONCE)))
+        assert max(most) == AT_ONCE
 
     asyncio.run(scenario())
 

@@ -11,7 +11,7 @@ import pytest
 import tritonclient.grpc as triton
 
 from serving import backoff
-from serving.triton.server import process, supervisor
+from serving.triton.server import process, server_watch, supervisor
 from serving.triton.server.shared_memory import DIRECTORY
 from serving.triton.server.workers import server_of, workers_of
 from serving.triton.server.wrong_models import WrongModels
@@ -320,3 +320,49 @@ def test_a_model_that_was_added_and_is_never_loaded_keeps_no_other_away_once_the
             await until(lambda: "endless" in {worker.model for worker in workers_of(servers[-1].group)})
 
     supervised(settings, scenario, start_timeout_s=10.0)
+
+
+WAITS = {
+    "initialize": "def initialize(self, args):\n        wait()\n",
+    "execute": "def execute(self, requests):\n        wait()\n        return [self.answer(one) for one in requests]\n",
+}
+BATCHES = sample_models.DOUBLE_CONFIG.replace("size: 0", "size: 4").replace("-1", "3")
+PREDICT = 'parameters { key: "task" value { string_value: "predict" } }\n'
+
+
+@pytest.mark.patient
+@pytest.mark.planted
+@pytest.mark.parametrize("begun", WAITS)
+def test_one_that_does_not_end_what_it_begins_keeps_no_other_away_once_the_server_is_started_anew(
+    settings, capsys, tmp_path, monkeypatch, begun
+):
+    """Neither its load, for which Triton waits at its start, nor the answer to its example."""
+    monkeypatch.setattr(server_watch, "BEGUN_S", 3.0)
+    wait = f"\ndef wait():\n    while os.path.exists({str(tmp_path / 'flag')!r}):\n        time.sleep(0.1)\n"
+    code = f"import os, time\n{wait}{sample_models.DOUBLE}\n    {WAITS[begun]}"
+    sample_models.write(settings.repository, "odd", BATCHES + PREDICT, code)
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        assert not lacks[0]
+        (tmp_path / "flag").touch()
+        server_of(servers[0].group).kill()
+        await until(lambda: len(servers) > 1)
+        assert list(lacks[1]) == ["odd"] and doubles(triton.InferenceServerClient(servers[1].endpoints.grpc))
+        for worker in workers_of(servers[1].group):
+            if worker.model == "double":
+                worker.kill()
+        await until(lambda: "double is loaded anew: its worker" in said())
+        await until(lambda: said().rpartition("double is loaded anew")[2].count("double answers again"))
+        os.kill(server_of(servers[1].group).pid, signal.SIGSTOP)
+        await until(lambda: len(servers) > 2)
+        (tmp_path / "flag").unlink()
+        await until(lambda: "odd answers, after" in said())
+
+    heard = []
+
+    def said():
+        heard.append(capsys.readouterr().err)
+        return "".join(heard)
+
+    supervised(settings, scenario, start_timeout_s=4 * PATIENCE_S)

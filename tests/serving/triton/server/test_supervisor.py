@@ -17,7 +17,8 @@ from attendant.errors import ConfigError, ServerError
 from serving.triton.server import process
 from serving.triton.server.process import TritonServer
 from serving.triton.server.resource_watch import ResourceBounds
-from serving.triton.server.supervisor import CRASHED_S, Supervision, supervise
+from serving.triton.server.server_watch import CRASHED_S
+from serving.triton.server.supervisor import Supervision, supervise
 from serving.triton.server.workers import server_of, workers_of
 from tests.serving.triton.server import sample_models
 from tests.serving.triton.server.test_process import READY_S

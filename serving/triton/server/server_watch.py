@@ -1,0 +1,225 @@
+"""One running server, watched until it must be replaced: whether it answers, what it holds, and each of its models."""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Never
+
+from attendant.printable import printable
+from clients.triton_client import TritonClient
+from serving.processes import AT_WORK, HANG_S, WorkMeter
+from serving.triton.server.futures import begin
+from serving.triton.server.group import reap_orphans
+from serving.triton.server.life_signs import TICK_S, ServerPulse
+from serving.triton.server.model_watch import ModelWatch
+from serving.triton.server.process import CRASH_SIGNALS, TritonServer
+from serving.triton.server.resource_watch import ResourceBounds, wait_for_excess, wait_for_quiet
+from serving.triton.server.stub_health import vouch_for_workers
+from serving.triton.server.troubles import Troubles
+from serving.triton.server.workers import server_of
+from serving.triton.server.wrong_models import WrongModels
+
+BEGUN_S = 10.0
+"""How long a server that was started anew may take to load its models until those that it lacks are named."""
+STUCK_QUIET_S, STUCK_PATIENCE_S = 1.0, 8.0
+"""For how long a server must rest before it is replaced for one model, and how long that is waited for."""
+SUSPECT_S = 5.0
+"""How long a model must have been away for a server's crash to be laid at its door: a crash takes all others along."""
+CRASHED_S = 2.0
+"""How long a server that has crashed may take to end: it looks where it was first, and can hang in that."""
+LOADING_PACE = 0.25
+"""How much of a silence counts in which it loads a model."""
+GONE_S = 1.0
+"""After which a server is replaced that has ended, where its guard does not say so."""
+_SERVER = "the server"
+OnReady = Callable[[TritonServer, Mapping[str, str]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTroubles:
+    """What is known over all servers, one after the other.
+
+    Attributes:
+        stuck: models that died as they were loaded.
+        harmful: models with which a server crashed or grew.
+        grown: servers.
+    """
+
+    stuck: Troubles = field(default_factory=Troubles)
+    harmful: Troubles = field(default_factory=Troubles)
+    grown: Troubles = field(default_factory=Troubles)
+
+
+class ServerWatch:
+    """Of a server that is live; for one call of :meth:`watch`.
+
+    Attributes:
+        has_begun: set once it was said to be ready.
+    """
+
+    def __init__(
+        self,
+        server: TritonServer,
+        client: TritonClient,
+        troubles: ServerTroubles,
+        wrong: WrongModels,
+        watch_s: float,
+        bounds: ResourceBounds,
+    ) -> None:
+        """Look at nothing yet.
+
+        Args:
+            server: that is live.
+            client: of it, which may change it.
+            troubles: of the servers before.
+            wrong: the models that are not to be loaded again at once.
+            watch_s: between one look at a model and the next; 0 for one look, and nothing is loaded anew.
+            bounds: of what the server may hold.
+        """
+        self._server, self._client, self._watch_s, self._bounds = server, client, watch_s, bounds
+        self._group, self._pulse, self._troubles = server.group or 0, ServerPulse(), troubles
+        self._models = [
+            ModelWatch(name, self._group, client, report, self._pulse, wrong, troubles.harmful.due_s(name))
+            for name in server.models
+        ]
+        self.has_begun, self._lacked = asyncio.Event(), list[str]()
+
+    async def watch(self, on_ready: OnReady, changed: Collection[str], *, is_first: bool) -> str:
+        """Why the server must be replaced, once it must.
+
+        Args:
+            on_ready: called with the models that it does not serve, and why: once all have been looked at, or, of a
+                server that was started anew, after :data:`BEGUN_S`.
+            changed: models that are loaded behind the others, as their files are others.
+            is_first: whether it has loaded its models at its start, or its models' watches are to have them loaded.
+
+        Raises:
+            ServerError: the first server serves none of its models.
+        """
+        end, excess = begin(self._wait_for_end()), begin(self._wait_for_excess())
+        tasks: list[asyncio.Future[str]] = [end, begin(self._follow_models(on_ready, changed, is_first))]
+        beside: list[asyncio.Future[None]] = []
+        if self._watch_s:
+            tasks += [excess, begin(self._wait_for_hang()), begin(self._wait_for_stuck())]
+            beside.append(begin(vouch_for_workers(self._group)))
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if excess in done:
+                self._troubles.grown.count(_SERVER)
+            if excess in done or (end in done and -(self._server.returncode or 0) in CRASH_SIGNALS):
+                self._blame()
+            for model in self._models:
+                if not model.reason:
+                    self._troubles.harmful.pop(model.name, None)
+                    if excess in done:  # what the next server needs with it is no excess
+                        self._troubles.stuck.pop(model.name, None)
+            return done.pop().result()
+        finally:
+            excess.cancel()
+            for task in tasks:
+                task.cancel()
+            for one in beside:
+                one.cancel()
+
+    async def _follow_models(self, on_ready: OnReady, changed: Collection[str], is_first: bool) -> Never:
+        following = [begin(self._follow(model, is_first)) for model in self._models]
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if is_first else BEGUN_S):
+                    await asyncio.gather(*(model.has_begun.wait() for model in self._models))
+            if is_first and all(model.reason for model in self._models):  # as on a machine that is very busy
+                await asyncio.sleep(1.0)
+                await asyncio.gather(*(model.check() for model in self._models if not model.is_wrong))
+            lacked = {model.name: model.reason for model in self._models if model.reason}
+            if is_first and len(lacked) == len(self._models):
+                raise self._server.failure(f"an answer from each of {', '.join(lacked)}", "; ".join(lacked.values()))
+            known = dict.fromkeys(changed, "its files have changed: it is loaded behind the others")
+            known |= dict.fromkeys(self._troubles.harmful, "the server crashed, or grew too large, as it was loaded")
+            on_ready(self._server, {name: known.get(name, reason) for name, reason in lacked.items()})
+            self._lacked += lacked
+            self.has_begun.set()
+            await asyncio.gather(*following)
+            raise AssertionError("a watch has ended")
+        finally:
+            for one in following:
+                one.cancel()
+
+    async def _follow(self, model: ModelWatch, is_loaded: bool) -> Never:
+        is_due = model.name in self._server.due
+        await model.begin(is_loaded or not is_due)
+        if model.name in self._lacked and not model.reason:
+            report(f"{model.name} answers, after {time.monotonic() - model.away_s:.1f} s")
+        if model.reason or not self._watch_s:  # it may take the server along as it is loaded: behind all others
+            await self.has_begun.wait()
+        if not self._watch_s:
+            await asyncio.Event().wait()
+        await model.watch(self._watch_s)
+
+    def _blame(self) -> None:
+        if not self.has_begun.is_set():  # all were being loaded
+            return
+        for model in self._models:
+            was_tried = model.reason and not model.is_unfit
+            if was_tried and (model.name in self._lacked or time.monotonic() - model.away_s > SUSPECT_S):
+                self._troubles.harmful.count(model.name)
+                pause_s = self._troubles.harmful.due_s(model.name) - time.monotonic()
+                report(f"{model.name} is not loaded for {pause_s:.0f} s: the server failed while it was being loaded")
+
+    async def _wait_for_excess(self) -> str:
+        await self.has_begun.wait()
+        return await wait_for_excess(self._group, self._bounds, report, self._troubles.grown.due_s(_SERVER))
+
+    async def _wait_for_stuck(self) -> str:
+        while True:
+            for model in self._models:
+                if model.stuck and time.monotonic() > self._troubles.stuck.due_s(model.name):
+                    reason = f"a worker of {model.name} died as it was loaded, for which Triton waits without end"
+                    report(f"{reason}: the server is replaced in a quiet moment, or else in {STUCK_PATIENCE_S:.0f} s")
+                    await wait_for_quiet(self._group, STUCK_QUIET_S, STUCK_PATIENCE_S)
+                    self._troubles.stuck.count(model.name)
+                    return reason
+            await asyncio.sleep(TICK_S)
+
+    async def _wait_for_end(self) -> str:
+        server, crashed_s = self._server, 0.0
+        while (returncode := server.poll()) is None:
+            server.restore_workspace()
+            if os.getpid() == 1:
+                reap_orphans()
+            crashed_s = crashed_s + TICK_S if server.has_crashed() else 0.0
+            if crashed_s > CRASHED_S:
+                server.kill()
+                return f"it crashed, and hangs; see {server.log}"
+            await asyncio.sleep(TICK_S)
+        return f"it ended with {returncode}; see {server.log}"
+
+    async def _wait_for_hang(self) -> str:
+        process, meter, silent_s = server_of(self._group), WorkMeter(), 0.0
+        question = begin(self._client.server_name())
+        while True:
+            await asyncio.wait({question}, timeout=TICK_S)
+            if question.done() and question.exception() is None:
+                silent_s, self._pulse.answered_s = 0.0, time.monotonic()
+            else:
+                works = process is not None and meter.share([process], TICK_S) > AT_WORK
+                # While it loads a model it may answer no question about itself, and others' requests as ever.
+                loads = any(one.loading for one in self._models) and not (process is not None and process.is_stopped)
+                silent_s = 0.0 if works else silent_s + TICK_S * (LOADING_PACE if loads else 1.0)
+                is_gone = process is not None and not process.lives  # and its guard does not say so
+                if silent_s > (GONE_S if is_gone else HANG_S):
+                    question.cancel()
+                    self._server.kill()
+                    return f"it has neither worked nor answered for {silent_s:.1f} s"
+            if question.done():
+                await asyncio.sleep(TICK_S)
+                question = begin(self._client.server_name())
+
+
+def report(line: str) -> None:
+    """Tell the operator."""
+    sys.stderr.write(f"{printable(line)}\n")
+    sys.stderr.flush()
