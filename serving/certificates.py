@@ -5,9 +5,13 @@ import math
 import os
 import ssl
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from ipaddress import ip_address
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from attendant.errors import ConfigError
 from attendant.records import read_file
@@ -90,10 +94,11 @@ class ListenTls:
                 remedy += ", by an authority in --listen-ca and for clients too: our own checks show it"
             found = getattr(error, "verify_message", "") or error.reason or str(error)
             raise ConfigError(f"a certificate in {self.listen_cert} that clients accept", found, remedy) from error
-        names = [value for _, value in shown.get("subjectAltName", ())]
-        if not names:
-            raise ConfigError(f"a name in the certificate {self.listen_cert}", "none", "renew it with subjectAltName")
-        return Tls(tls=True, ca=self.listen_cert, cert=cert, key=key, tls_name=names[0].replace("*", "attendant"))
+        name = _name_for_grpc(shown.get("subjectAltName", ()))
+        if name is None:
+            expected = f"a DNS name or an address in the certificate {self.listen_cert}"
+            raise ConfigError(expected, "none", "renew it with subjectAltName")
+        return Tls(tls=True, ca=self.listen_cert, cert=cert, key=key, tls_name=name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +150,8 @@ class ReloadedContext:
     """A context whose certificates are those in the files, at each new connection; open ones stay as they are."""
 
     def __init__(self, listen: ListenTls) -> None:
-        self._listen, self._read, self._refused = listen, file_versions(listen.files), file_versions(listen.files)
-        self._refused_s = math.inf
+        self._listen, self._read = listen, file_versions(listen.files)
+        self._refused, self._refused_s = self._read, -math.inf
         self._newest = self.context = listen.create_context()
         self.context.sni_callback = self._choose  # is called for clients that name no server, too
 
@@ -159,10 +164,24 @@ class ReloadedContext:
                 newest = self._listen.create_context()
                 if file_versions(self._listen.files) == versions:  # else it may not be what was looked at
                     self._newest, self._read = newest, versions
-            except ConfigError as error:  # half of the files may be new: a later connection finds the other half
+            except Exception as error:  # half of the files may be new: a later connection finds the other half
                 self._refused, self._refused_s = versions, time.monotonic()
                 _LOG.warning("the certificate in use stays: %s", error)
         connection.context = self._newest
+
+
+def _name_for_grpc(names: Iterable[tuple[str, Any]]) -> str | None:
+    """One that gRPC finds in a certificate: it reads no other kinds, and no ``*`` in front of a single label."""
+    found: list[list[str]] = [[], [], []]
+    for kind, name in names:
+        if kind == "DNS" and "*" not in name:
+            found[0].append(name)
+        elif kind == "IP Address":
+            with suppress(ValueError):
+                found[1].append(str(ip_address(name)))
+        elif kind == "DNS" and name.startswith("*.") and "." in name[2:]:
+            found[2].append(name.replace("*", "attendant"))
+    return next(chain(found[0], sorted(found[1], key=lambda address: ":" in address), found[2]), None)
 
 
 def _copy(path: Path, copy: Path) -> Path:
@@ -171,12 +190,12 @@ def _copy(path: Path, copy: Path) -> Path:
     return copy
 
 
-def _shake_hands(client: ssl.SSLContext, server: ssl.SSLContext) -> dict[str, tuple[tuple[str, str], ...]]:
+def _shake_hands(client: ssl.SSLContext, server: ssl.SSLContext) -> dict[str, tuple[tuple[str, Any], ...]]:
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     sides = (client.wrap_bio(back, there), server.wrap_bio(there, back, server_side=True))
     for _ in range(ROUNDS):
         for side in sides:
             with suppress(ssl.SSLWantReadError):
                 side.do_handshake()
-    shown: dict[str, tuple[tuple[str, str], ...]] = sides[0].getpeercert() or {}  # type: ignore[assignment]
+    shown: dict[str, tuple[tuple[str, Any], ...]] = sides[0].getpeercert() or {}  # type: ignore[assignment]
     return shown

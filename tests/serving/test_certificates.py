@@ -10,12 +10,19 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
+import grpc
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from attendant.errors import ConfigError
 from clients.tls import Tls
@@ -206,12 +213,92 @@ def test_no_session_outlives_the_authority_of_its_client(authority: Authority, t
             resume(port, session)
 
 
-def test_our_own_checks_know_a_server_by_a_name_that_its_certificate_holds(authority: Authority):
-    names = [
-        ListenTls(**authority.issue(name).listen).own_client().tls_name
-        for name in ("triton.example.org", "*.example.org", "127.0.0.1")
+@pytest.mark.planted
+@pytest.mark.parametrize(
+    ("names", "known"),
+    [
+        (["triton.example.org"], "triton.example.org"),
+        (["*.example.org"], "attendant.example.org"),
+        (["127.0.0.1"], "127.0.0.1"),
+        (["::1"], "::1"),
+        (["::1", "127.0.0.1", "*.example.org"], "127.0.0.1"),
+        (["someone@example.org", "*.example.org", "localhost"], "localhost"),
+        (["::1", "*.local"], "::1"),
+    ],
+)
+def test_our_own_checks_know_a_server_by_a_name_that_its_certificate_holds(
+    authority: Authority, tmp_path: Path, names: list[str], known: str
+):
+    listen = ListenTls(**authority.issue(*names).listen)
+    assert listen.own_client().tls_name == known
+    credentials = grpc.ssl_server_credentials([(listen.files[1].read_bytes(), listen.files[0].read_bytes())])
+    server = grpc.server(ThreadPoolExecutor(1))
+    port = server.add_secure_port("127.0.0.1:0", credentials)
+    server.start()
+    own = OwnTls(tls=True)
+    own.keep(listen, tmp_path)
+    with grpc.secure_channel(f"127.0.0.1:{port}", own.channel_credentials(), own.channel_options) as channel:
+        grpc.channel_ready_future(channel).result(60)
+    server.stop(None).wait()
+
+
+def _write_certificate(folder: Path, *names: x509.GeneralName) -> ListenTls:
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "triton")])
+    made = (
+        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    listen = ListenTls(listen_cert=folder / "server.pem", listen_key=folder / "server.key")
+    listen.files[0].write_bytes(made.public_bytes(Encoding.PEM))
+    listen.files[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return listen
+
+
+@pytest.mark.planted
+def test_names_of_other_kinds_in_front_are_passed_over_and_alone_they_are_refused(tmp_path: Path):
+    odd = [
+        x509.DirectoryName(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "triton")])),
+        x509.UniformResourceIdentifier("spiffe://example.org/triton"),
+        x509.RegisteredID(x509.ObjectIdentifier("1.2.3.4")),
     ]
-    assert names == ["triton.example.org", "attendant.example.org", "127.0.0.1"]
+    for name in odd:
+        listen = _write_certificate(tmp_path, name, x509.DNSName("localhost"))
+        assert listen.own_client().tls_name == "localhost"
+        context = ReloadedContext(listen).context
+        with _listening(context) as port:
+            _write_certificate(tmp_path, name, x509.IPAddress(ip_address("127.0.0.1")))
+            _serial(port, Tls(ca=listen.listen_cert))
+    listen = _write_certificate(tmp_path, *odd, x509.DNSName("*.local"))
+    with pytest.raises(ConfigError, match="a DNS name or an address"):
+        listen.own_client()
+
+
+@pytest.mark.planted
+def test_a_renewal_that_is_taken_back_is(authority: Authority, tmp_path: Path):
+    """As by Kubernetes, whose link goes back to the files that the server began with."""
+    for version in ("v1", "v2"):
+        (tmp_path / version).mkdir()
+        issued = authority.issue("127.0.0.1", file=version)
+        issued.cert.rename(tmp_path / version / "cert")
+        issued.key.rename(tmp_path / version / "key")
+    link = tmp_path / "data"
+
+    def go_to(version: str) -> None:
+        (tmp_path / "next").symlink_to(version)
+        (tmp_path / "next").rename(link)
+
+    go_to("v1")
+    with _listening(ReloadedContext(ListenTls(listen_cert=link / "cert", listen_key=link / "key")).context) as port:
+        tls = Tls(ca=authority.ca)
+        first = _serial(port, tls)
+        go_to("v2")
+        assert _serial(port, tls) != first
+        go_to("v1")
+        assert _serial(port, tls) == first
 
 
 @pytest.mark.planted
