@@ -39,7 +39,6 @@ from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.explanations import MOST_LABELS, ExplanationRequest, ExplanationResponse
 from serving.gateway.uploads import read_upload, upload_schema
 from serving.gateway.upstream.server import Upstream
-from serving.gateway.upstream.unknown_models import unknown_model
 
 PNG = "image/png"
 router = APIRouter(prefix="/v1", tags=["explanations"], responses=FAILURES)
@@ -84,7 +83,7 @@ async def explain(request: Request) -> Response:
     """Show what a model attends to."""
     body, image = await read_upload(request, ExplanationRequest)
     gateway = Gateway.of(request)
-    served = await _find_model(gateway, body.model)
+    served = await gateway.pool.model(body.model)
     kinds = kinds_of(served)
     if not kinds:
         raise InputError("a model that shows what it attends to", repr(served.name), "see explains in /v1/models")
@@ -203,13 +202,6 @@ _TASKS: dict[str, Callable[[Gateway, ExplanationTask], Awaitable[Response]]] = {
     "caption": _explain_captioner,
     "generate": _explain_language_model,
 }
-
-
-async def _find_model(gateway: Gateway, name: str) -> ServedModel:
-    served = await gateway.pool.models()
-    if name not in served:
-        raise unknown_model(name, served)
-    return served[name]
 
 
 def _options(gateway: Gateway, body: ExplanationRequest, served: ServedModel) -> SamplingParams:

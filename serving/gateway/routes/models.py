@@ -21,7 +21,6 @@ from serving.gateway.explain.maps import kinds_of
 from serving.gateway.gateway import Gateway
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.models import ModelCard, ModelList
-from serving.gateway.upstream.unknown_models import unknown_model
 
 router = APIRouter(prefix="/v1", tags=["models"], responses=FAILURES)
 _LOG = logging.getLogger("attendant.upstream")
@@ -44,10 +43,7 @@ async def list_models(request: Request) -> Response:
 @router.get("/models/{name}", response_model=None, responses={200: {"model": ModelCard}})
 async def one_model(request: Request, name: str) -> Response:
     pool = Gateway.of(request).pool
-    served = await pool.models()
-    if name not in served:
-        raise unknown_model(name, served)
-    return Response(_render(served[name], pool.well()), media_type="application/json")
+    return Response(_render(await pool.model(name), pool.well()), media_type="application/json")
 
 
 def card(model: ServedModel) -> dict[str, Any]:

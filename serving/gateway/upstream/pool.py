@@ -72,8 +72,7 @@ class Pool:
         Raises:
             UnreachableError: no server answers.
         """
-        if not any(upstream.models for upstream in self.upstreams):
-            await asyncio.gather(*(upstream.probe() for upstream in self.upstreams))
+        await self._know_any()
         found = {name: model for upstream in self.upstreams for name, model in upstream.models.items()}
         if not found:
             addresses = ", ".join(upstream.address for upstream in self.upstreams)
@@ -101,6 +100,7 @@ class Pool:
             UnknownNameError: no server has the model.
             AttendantError: what the last server that was tried raised.
         """
+        await self._know_any()
         errors: list[AttendantError] = []
         for upstream in self._order(name, self._turn + 1):
             if (model := await self._find_model(upstream, name, errors)) is not None:
@@ -227,6 +227,10 @@ class Pool:
         order = [self.upstreams[(turn + place) % len(self.upstreams)] for place in range(len(self.upstreams))]
         order.sort(key=lambda upstream: (name not in upstream.models, upstream.in_flight))
         return order
+
+    async def _know_any(self) -> None:
+        if not any(upstream.models for upstream in self.upstreams):
+            await asyncio.gather(*(upstream.probe() for upstream in self.upstreams))
 
     async def _find_model(self, upstream: Upstream, name: str, errors: list[AttendantError]) -> ServedModel | None:
         # None, and why among the errors, where a server has not the model, or does not say so soon.

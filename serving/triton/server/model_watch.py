@@ -87,15 +87,18 @@ class ModelWatch(ModelQuestions):
         self._failures, self._is_proved = 0, False
         self._unloaded = False  # by this watch, and not by who has the admin key
 
-    async def begin(self, is_loaded: bool) -> None:
-        """Have the server load the model where it was not told to at its start, and :meth:`check` it.
+    async def begin(self, *, is_loaded: bool, is_due: bool) -> None:
+        """:meth:`check` the model, once the server has loaded it.
 
         Args:
-            is_loaded: whether it has loaded it, or is to do so later.
+            is_loaded: whether it has loaded what it could at its start; else this watch is to have it loaded.
+            is_due: whether that may be now.
         """
         self.away_s = time.monotonic()
         try:
-            await (self.check() if is_loaded else self._load(waits=True))
+            if not is_loaded:  # to the server it is no model at all: who asks is to hear that it is away
+                await self._unload()
+            await (self.check() if is_loaded or not is_due else self._load(waits=True))
         except Exception as error:  # a mistake of ours: all other models are watched
             self._report(f"a look at {self.name} failed: {error!r}")
         finally:

@@ -149,8 +149,7 @@ class ServerWatch:
                 one.cancel()
 
     async def _follow(self, model: ModelWatch, is_loaded: bool) -> Never:
-        is_due = model.name in self._server.due
-        await model.begin(is_loaded or not is_due)
+        await model.begin(is_loaded=is_loaded, is_due=model.name in self._server.due)
         if model.name in self._lacked and not model.reason:
             report(f"{model.name} answers, after {time.monotonic() - model.away_s:.1f} s")
         if model.reason or not self._watch_s:  # it may take the server along as it is loaded: behind all others

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import grpc
 import pytest
 from fastapi.testclient import TestClient
 from tritonclient.grpc import model_config_pb2 as pb
@@ -11,6 +12,7 @@ from serving.gateway.app import create_app
 from serving.gateway.settings import GatewaySettings
 from serving.gateway.upstream.pool import Pool
 from serving.gateway.upstream.server import Upstream
+from tests.serving.gateway.fake_triton import FakeTriton, config_of, gateway_of
 
 NUMBERS = ["x", "[1]", "null", "NaN", "Infinity", "1e400", "-1", "true"]
 
@@ -40,14 +42,44 @@ ODD = {
 @pytest.mark.planted
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
 def test_an_odd_model_hides_no_other(odd, monkeypatch):
+    served = {"good": model_of("good"), "odd": odd}
+
     async def models(pool):
-        return {"good": model_of("good"), "odd": odd}
+        return served
+
+    async def model(pool, name):
+        return served[name]
 
     monkeypatch.setattr(Pool, "models", models)
+    monkeypatch.setattr(Pool, "model", model)
     with TestClient(create_app(GatewaySettings(tritons=("127.0.0.1:1",))), base_url="http://127.0.0.1") as client:
         assert "good" in [one["id"] for one in client.get("/v1/models").json()["data"]]
         assert client.get("/v1/models/good").json()["id"] == "good"
         assert client.get("/v1/models/odd").status_code in (200, 502)
+
+
+class Reloading(FakeTriton):
+    """As tritonserver while it loads a model anew."""
+
+    async def ModelConfig(self, request, context):  # noqa: N802  gRPC names it
+        if request.name == "away":
+            message = "Request for unknown model: 'away' has no available versions"
+            await context.abort(grpc.StatusCode.NOT_FOUND, message)
+        return await super().ModelConfig(request, context)
+
+
+@pytest.mark.planted
+def test_a_model_that_is_loaded_anew_is_away_and_not_unknown():
+    async def statuses():
+        async with gateway_of(Reloading(config_of("good", "translate"))) as client:
+            answers = []
+            for name in ("away", "none"):
+                answers.append(await client.get(f"/v1/models/{name}"))
+                for route in ("explain", "translate"):
+                    answers.append(await client.post(f"/v1/{route}", json={"model": name, "input": "a"}))
+            return [answer.status_code for answer in answers]
+
+    assert asyncio.run(statuses()) == [503, 503, 503, 404, 404, 404]
 
 
 @pytest.mark.planted
