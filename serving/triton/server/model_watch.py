@@ -50,7 +50,7 @@ class ModelWatch(ModelQuestions):
         has_begun: set once that is done.
         reason: why it is not served; empty if it is.
         away_s: when it was last seen not to be served, by the monotonic clock.
-        loading: whether it is being loaded: Triton answers no question about itself meanwhile.
+        loading: whether it is being loaded.
         stuck: whether this server will never load it: it waits without end for a worker that died meanwhile.
         is_wrong: whether it answered its example wrongly when it was last loaded.
         is_unfit: whether its files are not what Triton needs: it is loaded once they are.
