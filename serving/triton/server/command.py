@@ -27,7 +27,6 @@ def command_line(
     name: str,
     regions: str,
     models: Sequence[str],
-    one_by_one: bool = False,
 ) -> list[str]:
     """Give the program and its arguments.
 
@@ -41,7 +40,6 @@ def command_line(
         name: what the server calls itself, to whoever asks.
         regions: how the names of its shared memory begin.
         models: that are loaded at the start.
-        one_by_one: whether they are loaded one after another.
     """
     url = f"{settings.otlp.rstrip('/')}/v1/traces"
     traces = ("mode=opentelemetry", f"opentelemetry,url={url}", "rate=1", "level=TIMESTAMPS")
@@ -54,7 +52,6 @@ def command_line(
         "--model-control-mode=explicit",
         "--exit-on-error=false",  # a model that cannot be loaded takes none of the others along
         *(f"--load-model={model}" for model in models),
-        *(["--model-load-thread-count=1"] if one_by_one else []),
         *([] if settings.http_port else ["--allow-http=false"]),
         *(
             argument

@@ -48,9 +48,15 @@ class ServerPulse:
         loading: the models that it is loading, and whose workers live.
     """
 
-    def __init__(self, answered_s: float = inf) -> None:
+    def __init__(self, answered_s: float = inf, *, one_by_one: bool = False) -> None:
+        """Begin with no model.
+
+        Args:
+            answered_s: see above.
+            one_by_one: whether models are loaded one after another, so that a crash shows whose it is.
+        """
         self.answered_s, self.loading = answered_s, set[str]()
-        self._places = asyncio.Semaphore(AT_ONCE)
+        self._places, self._keeps = asyncio.Semaphore(1 if one_by_one else AT_ONCE), one_by_one
 
     @property
     def has_a_loader(self) -> bool:
@@ -63,11 +69,10 @@ class ServerPulse:
         await self._places.acquire()
         with ExitStack() as leaving:
             leaving.callback(self._places.release)
-            late = asyncio.get_running_loop().call_later(PLACE_S, leaving.close)
-            try:
-                yield
-            finally:
-                late.cancel()
+            if not self._keeps:
+                late = asyncio.get_running_loop().call_later(PLACE_S, leaving.close)
+                leaving.callback(late.cancel)
+            yield
 
 
 class LifeSigns:

@@ -11,7 +11,7 @@ from contextlib import nullcontext, suppress
 from math import inf
 from typing import Never
 
-from attendant.errors import AttendantError, ServerError
+from attendant.errors import AttendantError, LateError, ServerError
 from clients.canary import check_answer, engine_health
 from clients.served_model import ServedModel
 from clients.triton_client import TritonClient
@@ -87,18 +87,16 @@ class ModelWatch(ModelQuestions):
         self._failures, self._is_proved = 0, False
         self._unloaded = False  # by this watch, and not by who has the admin key
 
-    async def begin(self, *, is_loaded: bool, is_due: bool) -> None:
-        """:meth:`check` the model, once the server has loaded it.
+    async def begin(self, *, is_due: bool) -> None:
+        """Have a server that has loaded nothing yet load the model, and :meth:`check` it.
 
         Args:
-            is_loaded: whether it has loaded what it could at its start; else this watch is to have it loaded.
-            is_due: whether that may be now.
+            is_due: whether it may be loaded now.
         """
         self.away_s = time.monotonic()
         try:
-            if not is_loaded:  # to the server it is no model at all: who asks is to hear that it is away
-                await self._unload()
-            await (self.check() if is_loaded or not is_due else self._load(waits=True))
+            await self._unload()  # to the server it is no model at all: who asks is to hear that it is away
+            await (self._load(waits=True) if is_due else self.check())
         except Exception as error:  # a mistake of ours: all other models are watched
             self._report(f"a look at {self.name} failed: {error!r}")
         finally:
@@ -109,6 +107,7 @@ class ModelWatch(ModelQuestions):
         self.is_wrong = self._was_served = False
         try:
             if reason := (await self._client.failed_models()).get(self.name):
+                reason = "it is not loaded yet" if reason == LOADING else reason
                 raise ServerError(f"the model {self.name!r}, loaded", reason, "mend it", message=reason)
             self._served = await self._client.model(self.name)
             self._wrong.note_loaded(self.name)
@@ -306,8 +305,15 @@ class ModelWatch(ModelQuestions):
             self.loading, self._unloaded = True, False
             self._wrong.load(self.name)
             try:
-                with suppress(AttendantError):  # the server says it again when it is asked which models failed
+                try:
                     await self._reload()
+                except LateError:
+                    self._report(
+                        f"{self.name} is not loaded within {self._client.timeout_s:g} s, and its worker is ended"
+                    )
+                    self._kill_workers()  # else the server unloads it once it is loaded
+                except AttendantError:  # which it says again when it is asked which models failed
+                    pass
                 await self.check()
             finally:
                 self.loading = False

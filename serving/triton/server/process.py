@@ -31,7 +31,7 @@ from serving.triton.server.reaper import Reaper
 from serving.triton.server.server_log import LogFollower, problems_in
 from serving.triton.server.settings import ServerSettings
 from serving.triton.server.shared_memory import narrow_regions, new_server_name, remove_dead_regions, remove_regions
-from serving.triton.server.workers import Worker, server_of, workers_of
+from serving.triton.server.workers import server_of
 from serving.triton.server.workspace import (
     lay_out,
     log_path,
@@ -64,7 +64,6 @@ class TritonServer:
         endpoints: where it answers.
         models: their names.
         due: those of them that are to be loaded at its start.
-        ended_late: those whose workers were ended as they were being loaded.
         name: what it calls itself, to whoever asks.
         regions: how the names of its shared memory begin; another draw, as a client could open what it can name.
         admin_key: what a client must know to change the server.
@@ -102,7 +101,6 @@ class TritonServer:
         self._following = contextlib.ExitStack()
         self.endpoints = settings.endpoints
         self.models: tuple[str, ...] = ()
-        self.ended_late: list[str] = []
         self.name, self.regions = new_server_name(os.getpid()), new_server_name(os.getpid())
         self.admin_key: AdminKey = settings.admin_key
         self.own_client = own_client or OwnTls(tls=settings.listen.is_on)
@@ -138,7 +136,6 @@ class TritonServer:
         before: Collection[str] = (),
         *,
         empty: bool = False,
-        one_by_one: bool = False,
     ) -> None:
         """Start the server and return at once.
 
@@ -146,7 +143,6 @@ class TritonServer:
             later: models that are not due at its start.
             before: models that another served before: one that is gone is loaded once it is back, as are unfit ones.
             empty: whether others have it load what is due: it is live only once it has loaded all, or could not.
-            one_by_one: whether models are loaded one after another, so that a crash shows whose it is.
 
         Raises:
             MachineError: there is no tritonserver, or it lacks what it needs.
@@ -178,9 +174,7 @@ class TritonServer:
         self.due = [name for name in self.models if name not in {*later, *gone}]
         self._loaded_first = [] if empty else self.due
         settings = replace(self._settings, listen=listen)
-        command = command_line(
-            settings, installation, self._workspace, self.name, self.regions, self._loaded_first, one_by_one
-        )
+        command = command_line(settings, installation, self._workspace, self.name, self.regions, self._loaded_first)
         self._guard = launch(command, self.admin_key.secret, installation, self._workspace)
         self._reaper.watch(self._guard.pid)
         if self._log_choice == "terminal":
@@ -233,37 +227,14 @@ class TritonServer:
         process = server_of(self.group or 0) if self._crashed else None
         return process is not None and process.blocks(*CRASH_SIGNALS)
 
-    def late_models(self) -> list[str]:
-        """The models that have workers and are not loaded yet, which keeps the server from being live."""
-        return sorted({worker.model for worker in self._late_workers()})
-
-    def end_late_workers(self) -> list[str]:
-        """End the workers of models that are still being loaded; their names, which ``ended_late`` keeps.
-
-        tritonserver 2.51 itself can die of it, by SIGSEGV, where the model was being warmed up.
-        """
-        late = self._late_workers()
-        for worker in late:
-            worker.kill()
-        self.ended_late = sorted({worker.model for worker in late})
-        return self.ended_late
-
-    def _late_workers(self) -> list[Worker]:
-        text = self._read_log()
-        return [worker for worker in workers_of(self.group or 0) if f"successfully loaded '{worker.model}'" not in text]
-
-    def unfinished_models(self) -> list[str]:
-        """The models that this server began with, and has neither loaded nor failed to load."""
-        text = self._read_log()
-        told = ("successfully loaded '{}'", "failed to load '{}'")
-        return [name for name in self._loaded_first if not any(one.format(name) in text for one in told)]
-
     def models_at_the_crash(self) -> list[str]:
-        """The models that this server was loading as it crashed, or was killed; none where it was not."""
+        """The models due at the start that this server was loading as it crashed, or was killed."""
         if -(self.returncode or 0) not in (*CRASH_SIGNALS, signal.SIGKILL):  # of the kernel, for memory
             return []
-        begun = {found[1] for found in LOADING.finditer(self._read_log())}
-        return [name for name in self.unfinished_models() if name in begun]
+        text = self._read_log()
+        begun = {found[1] for found in LOADING.finditer(text)}
+        told = ("successfully loaded '{}'", "failed to load '{}'")
+        return [name for name in self.due if name in begun and not any(one.format(name) in text for one in told)]
 
     def wait_until_ready(self, check: Callable[[Endpoints], None], timeout_s: float) -> None:
         """Return when the server has loaded every model and the check agrees; not within an event loop.

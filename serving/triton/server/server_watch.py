@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Never
 
+from attendant.errors import AttendantError
 from attendant.printable import printable
 from clients.triton_client import TritonClient
 from serving.processes import AT_WORK, HANG_S, WorkMeter
@@ -23,6 +24,8 @@ from serving.triton.server.troubles import Troubles
 from serving.triton.server.workers import server_of
 from serving.triton.server.wrong_models import WrongModels
 
+ANSWER_S = 1.0
+"""How long a server may take to say its name."""
 BEGUN_S = 10.0
 """How long a server that was started anew may take to load its models until those that it lacks are named."""
 STUCK_QUIET_S, STUCK_PATIENCE_S = 1.0, 8.0
@@ -53,6 +56,10 @@ class ServerTroubles:
     harmful: Troubles = field(default_factory=Troubles)
     grown: Troubles = field(default_factory=Troubles)
 
+    def models(self) -> set[str]:
+        """Those that are not to be loaded at once."""
+        return {*self.stuck, *self.harmful}
+
 
 class ServerWatch:
     """Of a server that is live; for one call of :meth:`watch`.
@@ -69,6 +76,8 @@ class ServerWatch:
         wrong: WrongModels,
         watch_s: float,
         bounds: ResourceBounds,
+        *,
+        one_by_one: bool = False,
     ) -> None:
         """Look at nothing yet.
 
@@ -79,9 +88,10 @@ class ServerWatch:
             wrong: the models that are not to be loaded again at once.
             watch_s: between one look at a model and the next; 0 for one look, and nothing is loaded anew.
             bounds: of what the server may hold.
+            one_by_one: whether its models are loaded one after another, so that a crash shows whose it is.
         """
         self._server, self._client, self._watch_s, self._bounds = server, client, watch_s, bounds
-        self._group, self._pulse, self._troubles = server.group or 0, ServerPulse(), troubles
+        self._group, self._troubles, self._pulse = server.group or 0, troubles, ServerPulse(one_by_one=one_by_one)
         self._models = [
             ModelWatch(name, self._group, client, report, self._pulse, wrong, troubles.harmful.due_s(name))
             for name in server.models
@@ -95,7 +105,7 @@ class ServerWatch:
             on_ready: called with the models that it does not serve, and why: once all have been looked at, or, of a
                 server that was started anew, after :data:`BEGUN_S`.
             changed: models that are loaded behind the others, as their files are others.
-            is_first: whether it has loaded its models at its start, or its models' watches are to have them loaded.
+            is_first: whether all are waited for, and none that answers is an error.
 
         Raises:
             ServerError: the first server serves none of its models.
@@ -126,14 +136,17 @@ class ServerWatch:
                 one.cancel()
 
     async def _follow_models(self, on_ready: OnReady, changed: Collection[str], is_first: bool) -> Never:
-        following = [begin(self._follow(model, is_first)) for model in self._models]
+        following = [begin(self._follow(model)) for model in self._models]
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(None if is_first else BEGUN_S):
                     await asyncio.gather(*(model.has_begun.wait() for model in self._models))
             if is_first and all(model.reason for model in self._models):  # as on a machine that is very busy
+                report("no model answers: each is loaded once more")
                 await asyncio.sleep(1.0)
-                await asyncio.gather(*(model.check() for model in self._models if not model.is_wrong))
+                again = [model for model in self._models if model.name in self._server.due and not model.is_wrong]
+                await asyncio.gather(*(model.begin(is_due=True) for model in again))
+            await self._wait_until_it_answers()  # else it has ended since, which is another's to see
             lacked = {model.name: model.reason for model in self._models if model.reason}
             if is_first and len(lacked) == len(self._models):
                 raise self._server.failure(f"an answer from each of {', '.join(lacked)}", "; ".join(lacked.values()))
@@ -148,8 +161,15 @@ class ServerWatch:
             for one in following:
                 one.cancel()
 
-    async def _follow(self, model: ModelWatch, is_loaded: bool) -> Never:
-        await model.begin(is_loaded=is_loaded, is_due=model.name in self._server.due)
+    async def _wait_until_it_answers(self) -> None:
+        while True:
+            with suppress(AttendantError):
+                await self._client.server_name(ANSWER_S)
+                return
+            await asyncio.sleep(TICK_S)
+
+    async def _follow(self, model: ModelWatch) -> Never:
+        await model.begin(is_due=model.name in self._server.due)
         if model.name in self._lacked and not model.reason:
             report(f"{model.name} answers, after {time.monotonic() - model.away_s:.1f} s")
         if model.reason or not self._watch_s:  # it may take the server along as it is loaded: behind all others

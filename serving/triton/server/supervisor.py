@@ -65,23 +65,24 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
         while True:
             server = start()
             wrong = wrong or WrongModels(server.repository)
+            left_out = troubles.models()
             try:
-                changed = wrong.changed()  # with which it may crash: they are loaded behind the others
-                # It waits for all that it loads at its start. Later ones load nothing then: each model's watch does.
-                later = {*troubles.stuck, *troubles.harmful, *wrong.names(), *changed}
-                server.start(later=later, before=before, empty=not first, one_by_one=bool(suspects))
+                # With these it may crash: they are loaded behind the others.
+                changed = set() if first else wrong.changed()
+                # It would wait for all that it loads at its start, which may not end: each model's watch has it loaded.
+                later = {*left_out, *wrong.names(), *changed}
+                server.start(later=later, before=before, empty=True)
                 before = server.models
                 speaking = asyncio.ensure_future(speak_for_the_dead(server.group or 0, server.regions))
-                for name in server.due if first else ():
-                    wrong.load(name)
-                await _wait_until_live(server, supervision.start_timeout_s)
+                await server.wait_until_live(supervision.start_timeout_s)
                 async with TritonClient(
                     server.endpoints.grpc,
                     supervision.start_timeout_s,
                     tls=server.own_client,
                     admin_key=server.admin_key,
                 ) as client:
-                    watch = ServerWatch(server, client, troubles, wrong, supervision.watch_s, supervision.bounds)
+                    watch_s, bounds = supervision.watch_s, supervision.bounds
+                    watch = ServerWatch(server, client, troubles, wrong, watch_s, bounds, one_by_one=bool(suspects))
                     try:
                         reason = await watch.watch(on_ready, changed, is_first=first)
                     finally:
@@ -92,22 +93,17 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
             except Exception as error:  # the machine may lack descriptors, processes, room on a disk
                 if first and not isinstance(error, (AttendantError, OSError)):
                     raise  # a mistake of ours
-                ended, reason = server.poll() is not None, str(error)
-                left_out = server.unfinished_models() if first and not ended else server.ended_late
-                if not first and len(left_out) == len(server.models):  # it is the machine that is slow
-                    left_out = []
-                if left_out and not ended:
-                    reason = f"never loaded, for which Triton waits: {', '.join(left_out)}"
-                if first and not left_out and (crashed_with := server.models_at_the_crash()):
+                reason, ended = str(error), server.poll() is not None
+                if first and ended and (crashed_with := server.models_at_the_crash()):
                     reason = f"the server crashed while it loaded {', '.join(crashed_with)}"
                     # Of several, a start that loads one after another shows which.
                     is_clear = len(crashed_with) == 1 or suspects
-                    left_out, suspects = (crashed_with, []) if is_clear else ([], crashed_with)
-                serves_others = len({*troubles.stuck, *troubles.harmful, *left_out}) < len(server.models)
-                if not supervision.watch_s or (first and not (serves_others and (left_out or suspects))):
+                    suspects = [] if is_clear else crashed_with
+                    for name in crashed_with if is_clear else ():
+                        troubles.harmful.count(name)
+                is_tried_again = suspects or left_out < troubles.models() < set(server.models)
+                if not supervision.watch_s or (first and not is_tried_again):
                     raise
-                for name in left_out:
-                    (troubles.harmful if ended else troubles.stuck).count(name)
             except asyncio.CancelledError:  # perhaps between the end of the server and the word of it
                 failed_before.append(server)
                 raise
@@ -122,19 +118,3 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
     finally:
         for one in failed_before:
             one.remove_log()
-
-
-async def _wait_until_live(server: TritonServer, timeout_s: float) -> None:
-    for is_last in (False, True):
-        try:
-            await server.wait_until_live(timeout_s)
-        except ServerError:
-            if not (late := server.late_models()):
-                raise
-        else:
-            return
-        if is_last or not 1 < len(late) == len(server.models):
-            break
-        report(f"no model loaded within {timeout_s:g} s, as on a busy machine: waiting once more as long")
-    report(f"not loaded within {timeout_s:g} s, and ended: {', '.join(server.end_late_workers())}")
-    await server.wait_until_live(timeout_s)

@@ -15,6 +15,7 @@ import tritonclient.grpc as triton
 
 from attendant.errors import ConfigError, ServerError
 from serving.triton.server import process
+from serving.triton.server.model_watch import ModelWatch
 from serving.triton.server.process import TritonServer
 from serving.triton.server.resource_watch import ResourceBounds
 from serving.triton.server.server_watch import CRASHED_S
@@ -239,10 +240,7 @@ def test_nothing_that_the_machine_lacks_for_a_while_ends_the_supervision(setting
 
 @pytest.mark.patient
 @pytest.mark.planted
-def test_a_model_that_is_never_loaded_at_the_first_start_keeps_no_other_from_being_served(
-    settings, capsys, monkeypatch
-):
-    monkeypatch.setattr(TritonServer, "late_models", lambda server: [])  # as where its worker died at its birth
+def test_a_model_that_is_never_loaded_at_the_first_start_keeps_no_other_from_being_served(settings, capsys):
     sample_models.write(settings.repository, "endless", sample_models.DOUBLE_CONFIG, "import time\ntime.sleep(1e6)\n")
 
     async def scenario(servers, lacks):
@@ -250,7 +248,7 @@ def test_a_model_that_is_never_loaded_at_the_first_start_keeps_no_other_from_bei
         assert doubles(triton.InferenceServerClient(servers[0].endpoints.grpc))
 
     supervised(settings, scenario, start_timeout_s=10.0)
-    assert "never loaded, for which Triton waits: endless" in capsys.readouterr().err
+    assert "endless is not loaded within 10 s, and its worker is ended" in capsys.readouterr().err
 
 
 @pytest.mark.planted
@@ -286,19 +284,20 @@ def test_a_model_that_is_never_loaded_keeps_no_other_from_being_served(settings,
         assert doubles(triton.InferenceServerClient(servers[0].endpoints.grpc))
 
     supervised(settings, scenario, start_timeout_s=10.0)
-    assert "not loaded within 10 s, and ended: slow" in capsys.readouterr().err
+    assert "slow is not loaded within 10 s, and its worker is ended" in capsys.readouterr().err
     assert list(tmp_path.glob("attendant_*")) == []
 
 
 @pytest.mark.patient
 def test_a_server_that_dies_of_the_end_of_a_late_model_is_started_without_it(settings, capsys, monkeypatch):
-    real = TritonServer.end_late_workers
+    real = ModelWatch._kill_workers
 
-    def end(server):
-        os.kill(server_of(server.group).pid, signal.SIGSEGV)  # as tritonserver 2.51 does where it was warming up
-        return real(server)
+    def kill(watch):
+        if watch._find_workers():
+            os.kill(server_of(watch._group).pid, signal.SIGSEGV)  # as tritonserver 2.51 does where it was warming up
+        real(watch)
 
-    monkeypatch.setattr(TritonServer, "end_late_workers", end)
+    monkeypatch.setattr(ModelWatch, "_kill_workers", kill)
     sample_models.write(settings.repository, "slow", sample_models.DOUBLE_CONFIG, sample_models.SLOW)
 
     async def scenario(servers, lacks):
@@ -307,7 +306,7 @@ def test_a_server_that_dies_of_the_end_of_a_late_model_is_started_without_it(set
         assert doubles(triton.InferenceServerClient(servers[0].endpoints.grpc))
 
     supervised(settings, scenario, start_timeout_s=10.0)
-    assert "starting the server anew: expected a running tritonserver" in capsys.readouterr().err
+    assert "starting the server anew: the server crashed while it loaded slow" in capsys.readouterr().err
 
 
 CRASHING = """
@@ -363,7 +362,7 @@ def test_a_model_that_a_server_grew_with_is_left_alone_for_a_while(settings, cap
 
 
 @pytest.mark.patient
-def test_where_no_model_is_loaded_in_time_all_are_given_as_much_again_before_one_is_ended(settings, capsys):
+def test_where_no_model_is_loaded_in_time_all_are_given_as_much_again(settings, capsys):
     for name in ("double", "tokens"):
         (settings.repository / name / "1" / "model.py").write_text(sample_models.SLOW)
 
@@ -373,7 +372,8 @@ def test_where_no_model_is_loaded_in_time_all_are_given_as_much_again_before_one
     with pytest.raises(ServerError):
         supervised(settings, scenario, start_timeout_s=10.0)
     told = capsys.readouterr().err
-    assert told.index("no model loaded within 10 s, as on a busy machine") < told.index("and ended: double, tokens")
+    assert told.index("double is not loaded within 10 s") < told.index("no model answers: each is loaded once more")
+    assert told.count("is not loaded within 10 s, and its worker is ended") == 4
 
 
 @pytest.mark.planted
