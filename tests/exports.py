@@ -1,6 +1,8 @@
 """Artefacts that tests share: each exported once for all processes of a run, known by what decides its export."""
 
+import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from attendant.folders import one_at_a_time
 
@@ -27,8 +29,11 @@ class SharedExports:
         if out.exists():
             assert current_artefact(out, fingerprint), f"a test has changed a file of the shared artefact {out}"
             return out
-        float32 = None if precision == "fp32" else self(name, explain, uint8)
-        export_onnx(str(name), out, explain, uint8, precision, exported=float32)
+        with TemporaryDirectory() as own:
+            float32 = None
+            if precision != "fp32":  # a copy, as calibration writes into it for a while, and others copy the shared one
+                float32 = shutil.copytree(self(name, explain, uint8), Path(own) / Path(name).name)
+            export_onnx(str(name), out, explain, uint8, precision, exported=float32)
         return out
 
     def checkpoint(self, name, write) -> Path:

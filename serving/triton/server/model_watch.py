@@ -52,6 +52,7 @@ class ModelWatch(ModelQuestions):
         away_s: when it was last seen not to be served, by the monotonic clock.
         loading: whether it is being loaded.
         stuck: whether this server will never load it: it waits without end for a worker that died meanwhile.
+        is_late: whether it was not loaded in time when that was last tried.
         is_wrong: whether it answered its example wrongly when it was last loaded.
         is_unfit: whether its files are not what Triton needs: it is loaded once they are.
     """
@@ -79,7 +80,7 @@ class ModelWatch(ModelQuestions):
         """
         super().__init__(name, client, pulse)
         self.reason, self.has_begun = "it is being loaded", asyncio.Event()
-        self.loading = self.stuck = self.is_wrong = self.is_unfit = self._was_served = False
+        self.loading = self.stuck = self.is_late = self.is_wrong = self.is_unfit = self._was_served = False
         self._group, self._report, self._pulse = group, report, pulse
         self._backoff, self._wrong, self._due_s = Backoff(), wrong, due_s
         self.away_s, self._described_s = inf, 0.0
@@ -302,12 +303,13 @@ class ModelWatch(ModelQuestions):
         # One that was served until now waits for nobody.
         async with self._pulse.place() if waits else nullcontext():
             self._kill_workers()
-            self.loading, self._unloaded = True, False
+            self.loading, self._unloaded, self.is_late = True, False, False
             self._wrong.load(self.name)
             try:
                 try:
                     await self._reload()
                 except LateError:
+                    self.is_late = True
                     self._report(
                         f"{self.name} is not loaded within {self._client.timeout_s:g} s, and its worker is ended"
                     )

@@ -142,10 +142,11 @@ class ServerWatch:
                 async with asyncio.timeout(None if is_first else BEGUN_S):
                     await asyncio.gather(*(model.has_begun.wait() for model in self._models))
             if is_first and all(model.reason for model in self._models):  # as on a machine that is very busy
-                report("no model answers: each is loaded once more")
+                if late := {model.name for model in self._models if model.is_late}:
+                    report(f"no model answers: loaded once more: {', '.join(sorted(late))}")
                 await asyncio.sleep(1.0)
-                again = [model for model in self._models if model.name in self._server.due and not model.is_wrong]
-                await asyncio.gather(*(model.begin(is_due=True) for model in again))
+                again = [model for model in self._models if not model.is_wrong]
+                await asyncio.gather(*(one.begin(is_due=True) if one.name in late else one.check() for one in again))
             await self._wait_until_it_answers()  # else it has ended since, which is another's to see
             lacked = {model.name: model.reason for model in self._models if model.reason}
             if is_first and len(lacked) == len(self._models):

@@ -372,7 +372,9 @@ def test_where_no_model_is_loaded_in_time_all_are_given_as_much_again(settings, 
     with pytest.raises(ServerError):
         supervised(settings, scenario, start_timeout_s=10.0)
     told = capsys.readouterr().err
-    assert told.index("double is not loaded within 10 s") < told.index("no model answers: each is loaded once more")
+    assert told.index("double is not loaded within 10 s") < told.index(
+        "no model answers: loaded once more: double, tokens"
+    )
     assert told.count("is not loaded within 10 s, and its worker is ended") == 4
 
 
