@@ -130,19 +130,14 @@ class TritonServer:
         status = None if self._guard is None else self._guard.returncode
         return None if status is None else returncode_from_status(status)
 
-    def start(
-        self,
-        later: Collection[str] = (),
-        before: Collection[str] = (),
-        *,
-        empty: bool = False,
-    ) -> None:
+    def start(self, later: Collection[str] = (), before: Collection[str] = (), *, empty: bool = False) -> None:
         """Start the server and return at once.
 
         Args:
             later: models that are not due at its start.
             before: models that another served before: one that is gone is loaded once it is back, as are unfit ones.
-            empty: whether others have it load what is due: it is live only once it has loaded all, or could not.
+            empty: whether it loads nothing itself, and others have it load what is due; else it is live only once it
+                has loaded all that is due, or could not.
 
         Raises:
             MachineError: there is no tritonserver, or it lacks what it needs.
