@@ -3,9 +3,11 @@
 import logging
 import math
 import os
+import queue
 import ssl
 import time
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from ipaddress import ip_address
@@ -21,6 +23,8 @@ _LOG = logging.getLogger("attendant.certificates")
 AGAIN_S = 10.0
 """Until files that were refused are looked at once more, though they have not changed: a certificate becomes valid."""
 ROUNDS = 4  # messages of a handshake, at most, there and back
+TRIAL_S = 10.0
+"""How long gRPC may take to connect to itself: some hundredths of a second, on a machine that has any left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +104,19 @@ class ListenTls:
             raise ConfigError(expected, "none", "renew it with subjectAltName")
         return Tls(tls=True, ca=self.listen_cert, cert=cert, key=key, tls_name=name)
 
+    def own_grpc_client(self) -> Tls:
+        """The same for a server of gRPC, which knows fewer kinds of keys and files than Python does.
+
+        Raises:
+            ConfigError: as :meth:`own_client`, or gRPC cannot listen so.
+        """
+        client = self.own_client()
+        if client.is_on and not _connects(self, client):
+            expected = f"a certificate in {self.listen_cert} that gRPC can show, and accepts"
+            remedy = "renew it, with a key of RSA or on P-256 or P-384 that may sign, in a plain PEM file"
+            raise ConfigError(expected, "one with which it cannot connect to itself", remedy)
+        return client
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnTls(Tls):
@@ -120,14 +137,14 @@ class OwnTls(Tls):
             How the server listens by the copies.
 
         Raises:
-            ConfigError: as :meth:`ListenTls.own_client`.
+            ConfigError: as :meth:`ListenTls.own_grpc_client`.
             OSError: the folder cannot be written, or holds copies.
         """
         try:
             kept = ListenTls(**{name: _copy(path, folder / name) for name, path in asdict(listen).items() if path})
-            client = kept.own_client()
+            client = kept.own_grpc_client()
         except (ConfigError, OSError):
-            listen.own_client()  # which says it of the files themselves
+            listen.own_grpc_client()  # which says it of the files themselves
             raise
         self.known[:] = [(client.read() if client.is_on else (), client.channel_options)]
         return kept
@@ -182,6 +199,31 @@ def _name_for_grpc(names: Iterable[tuple[str, Any]]) -> str | None:
         elif kind == "DNS" and name.startswith("*.") and "." in name[2:]:
             found[2].append(name.replace("*", "attendant"))
     return next(chain(found[0], sorted(found[1], key=lambda address: ":" in address), found[2]), None)
+
+
+def _connects(listen: ListenTls, client: Tls) -> bool:
+    import grpc  # late: as in clients/tls.py
+
+    credentials = client.channel_credentials()
+    assert listen.listen_cert is not None and listen.listen_key is not None and credentials is not None, "TLS is on"
+    pair = read_file(listen.listen_key), read_file(listen.listen_cert)
+    ca = None if listen.listen_ca is None else read_file(listen.listen_ca)
+    settled = queue.SimpleQueue[grpc.ChannelConnectivity]()
+    with ThreadPoolExecutor(1) as pool:
+        server = grpc.server(pool)
+        try:
+            port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([pair], ca, ca is not None))
+            server.start()
+            with grpc.secure_channel(f"127.0.0.1:{port}", credentials, client.channel_options) as channel:
+                channel.subscribe(settled.put, try_to_connect=True)
+                state, ends_s = grpc.ChannelConnectivity.IDLE, time.monotonic() + TRIAL_S
+                while state in (grpc.ChannelConnectivity.IDLE, grpc.ChannelConnectivity.CONNECTING):
+                    state = settled.get(timeout=max(0.0, ends_s - time.monotonic()))
+                return state is grpc.ChannelConnectivity.READY
+        except (RuntimeError, ValueError, queue.Empty):  # of a port without credentials
+            return False
+        finally:
+            server.stop(None).wait()
 
 
 def _copy(path: Path, copy: Path) -> Path:

@@ -219,7 +219,7 @@ def serve(
         raise ConfigError("PATHS, or --models of a repository", "both", "leave one of them out")
     if explain and not paths:
         raise ConfigError("PATHS beside --explain", "none", "export with --explain what the repository holds")
-    listen.own_client()  # what is wrong with the files is said before any work
+    listen.own_grpc_client()  # what is wrong with the files is said before any work
     own_client = OwnTls(tls=listen.is_on)
     never_wait_for_readers()
     ignore_events_of_closed_loops()

@@ -21,7 +21,7 @@ import grpc
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from attendant.errors import ConfigError
@@ -29,6 +29,14 @@ from clients.tls import Tls
 from serving import certificates
 from serving.certificates import ListenTls, OwnTls, ReloadedContext
 from tests.authority import Authority
+
+KEYS = {
+    "P-256": lambda: ec.generate_private_key(ec.SECP256R1()),
+    "P-384": lambda: ec.generate_private_key(ec.SECP384R1()),
+    "RSA": lambda: rsa.generate_private_key(65537, 2048),
+    "P-521": lambda: ec.generate_private_key(ec.SECP521R1()),
+    "Ed25519": ed25519.Ed25519PrivateKey.generate,
+}
 
 
 @pytest.fixture
@@ -242,20 +250,53 @@ def test_our_own_checks_know_a_server_by_a_name_that_its_certificate_holds(
     server.stop(None).wait()
 
 
-def _write_certificate(folder: Path, *names: x509.GeneralName) -> ListenTls:
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+def _write_certificate(
+    folder: Path, *names: x509.GeneralName, key: str = "P-256", usage: x509.KeyUsage | None = None
+) -> ListenTls:
+    private, now = KEYS[key](), datetime.now(UTC)
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "triton")])
     made = (
-        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+        x509.CertificateBuilder(subject, subject, private.public_key(), x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=1))
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .sign(key, hashes.SHA256())
     )
+    if usage is not None:
+        made = made.add_extension(usage, critical=True)
+    signed = made.sign(private, None if key == "Ed25519" else hashes.SHA256())
     listen = ListenTls(listen_cert=folder / "server.pem", listen_key=folder / "server.key")
-    listen.files[0].write_bytes(made.public_bytes(Encoding.PEM))
-    listen.files[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    listen.files[0].write_bytes(signed.public_bytes(Encoding.PEM))
+    listen.files[1].write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     return listen
+
+
+WRAPS_KEYS_ALONE = x509.KeyUsage(
+    key_encipherment=True,
+    **dict.fromkeys(("digital_signature", "content_commitment", "data_encipherment", "key_agreement"), False),
+    **dict.fromkeys(("key_cert_sign", "crl_sign", "encipher_only", "decipher_only"), False),
+)
+
+
+@pytest.mark.parametrize("key", ["P-256", "P-384", "RSA"])
+def test_a_server_of_grpc_shows_what_its_own_client_accepts(tmp_path: Path, key: str):
+    listen = _write_certificate(tmp_path, x509.DNSName("localhost"), key=key)
+    assert listen.own_grpc_client() == listen.own_client()
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize("kind", ["P-521", "Ed25519", "a key that wraps keys alone", "a mark of byte order"])
+def test_what_python_takes_and_grpc_does_not_is_refused_before_a_server_starts(tmp_path: Path, kind: str):
+    usage = WRAPS_KEYS_ALONE if "wraps" in kind else None
+    key = kind if kind in KEYS else "RSA"
+    listen = _write_certificate(tmp_path, x509.DNSName("localhost"), key=key, usage=usage)
+    if "mark" in kind:
+        listen.files[0].write_bytes("\ufeff".encode() + listen.files[0].read_bytes())
+    listen.own_client()
+    own, copies = OwnTls(tls=True), tmp_path / "copies"
+    copies.mkdir()
+    with pytest.raises(ConfigError, match="that gRPC can show, and accepts; found one with which"):
+        own.keep(listen, copies)
+    assert own.known == []
 
 
 @pytest.mark.planted
