@@ -46,6 +46,8 @@ PATIENCE_S = 0.5
 """For a new answer, where there is an old one; longer where the server is far away."""
 TIMES_AS_FAR = 4
 MOST_PATIENCE_S = 2.0
+BACK_S = 5.0
+"""How long a server that was gone may lack what it had before: it begins without a model, and learns of each."""
 DESCRIBED_AT_ONCE = 16
 """Models of one server that are asked about together: one after the other takes long where it is far away."""
 Result = TypeVar("Result")
@@ -70,6 +72,7 @@ class Upstream:
         self._requests = set[object]()
         self.models: dict[str, ServedModel] = {}
         self._outdated = set[str]()
+        self._had, self._gone_s = set[str](), -math.inf  # models before it was last seen to be gone, and when
         self.verdicts: dict[str, CanaryResult] = {}
         self._answered: Counter[str] = Counter()
         self._described, self._described_s = 0, dict[str, float]()  # models of a probe; when each was last
@@ -104,8 +107,7 @@ class Upstream:
             UnreachableError: nothing answers.
         """
         name = model.name
-        if not self.client.is_connected:
-            self._outdated |= self.models.keys()
+        self._note_break()
         if name in self._outdated:
             return await self._describe(name)
         if time.monotonic() - self._described_s.get(name, -math.inf) <= FRESH_S:
@@ -122,13 +124,26 @@ class Upstream:
                 return answer.result()
         return self.models.get(name, model)
 
+    def _note_break(self) -> None:
+        if not self.client.is_connected:
+            self._outdated |= self.models.keys()
+            self._had |= self.models.keys()
+            self._gone_s = time.monotonic()
+
     def _end_asking(self, name: str, answer: asyncio.Future[ServedModel]) -> None:
         del self._asking[name]
         answer.cancelled() or answer.exception()
 
     async def _describe(self, name: str) -> ServedModel:
         described_s = time.monotonic()
-        self.models[name] = model = await self.client.model(name)
+        try:
+            model = await self.client.model(name)
+        except UnknownNameError as error:
+            if name in self._had and time.monotonic() - self._gone_s < BACK_S:
+                expected = f"the model {name!r} at {self.address}, which is just back"
+                raise UnreachableError(expected, "it is not loaded yet", "retry in some seconds") from error
+            raise
+        self.models[name] = model
         self._described_s[name] = described_s
         self._told_in_s.append(time.monotonic() - described_s)
         self._outdated.discard(name)
@@ -168,6 +183,7 @@ class Upstream:
                 yield
             self._answered[model] += 1
         except UnreachableError:
+            self._note_break()
             self._outdated |= self.models.keys()
             self.eject(model)
             raise
@@ -194,11 +210,14 @@ class Upstream:
         try:
             self.models = await self._in_time(self._read_models(), lambda: (self._described, self._answers()))
         except AttendantError as error:
+            self._note_break()
             self._outdated |= self.models.keys()
             for name in self.models:
                 self._fail(name, error)
             return
         self._outdated.clear()
+        if time.monotonic() - self._gone_s > BACK_S:
+            self._had.clear()
         self._described_s = {
             name: described_s for name, described_s in self._described_s.items() if name in self.models
         }

@@ -11,6 +11,7 @@ import pytest
 from attendant.errors import ServerError, UnknownNameError, UnreachableError
 from clients.served_model import ServedModel
 from serving.gateway.upstream import pool as pools
+from serving.gateway.upstream import server as servers
 from serving.gateway.upstream.pool import Pool
 from serving.gateway.upstream.server import FAILURES as FAILURES_TO_EJECT
 from tests.serving.gateway.fake_triton import FakeTriton, config_of, gateway_of
@@ -205,3 +206,35 @@ def test_a_name_of_which_triton_reads_a_part_is_no_model():
 
     statuses, models = asyncio.run(ask())
     assert statuses == [404, 200, 404] and [model["id"] for model in models] == ["a"]
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize("was_probed", [False, True])
+def test_a_server_that_is_just_back_may_lack_a_model_for_a_moment_and_no_longer(monkeypatch, was_probed):
+    monkeypatch.setattr(servers, "BACK_S", 0.5)
+
+    async def ask():
+        async with pool_of(UnknownNameError("a model", NAME, "list them")) as pool:
+            (upstream,) = pool.upstreams
+            upstream.models = {NAME: MODEL}
+            upstream.client.is_connected = False
+            with pytest.raises(UnreachableError):
+                await pool.once(NAME, say)
+            upstream.client.is_connected = True
+            if was_probed:
+                upstream.models = {}
+            ends = asyncio.get_running_loop().time() + SOON_S
+            with pytest.raises(UnreachableError, match="just back"):
+                await pool.once(NAME, say)
+            with pytest.raises(UnknownNameError):
+                await pool.once("another", say)
+            while True:
+                try:
+                    await pool.once(NAME, say)
+                except UnreachableError:
+                    assert asyncio.get_running_loop().time() < ends, "who asks keeps it no longer"
+                    await asyncio.sleep(0.02)
+                except UnknownNameError:
+                    return
+
+    asyncio.run(ask())
