@@ -57,6 +57,7 @@ class ServerPulse:
         """
         self.answered_s, self.loading = answered_s, set[str]()
         self._places, self._keeps = asyncio.Semaphore(1 if one_by_one else AT_ONCE), one_by_one
+        self._place_of_suspects = asyncio.Semaphore(1)
 
     @property
     def has_a_loader(self) -> bool:
@@ -64,11 +65,16 @@ class ServerPulse:
         return len(self.loading) < LOADERS
 
     @asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
-        """One of the few among those that are loaded at once, first come, first served; it is left after a while."""
-        await self._places.acquire()
+    async def place(self, *, alone: bool = False) -> AsyncIterator[None]:
+        """One of the few among those that are loaded at once, first come, first served; it is left after a while.
+
+        Args:
+            alone: whether there is but one such place: so a crash shows whose it is.
+        """
         with ExitStack() as leaving:
-            leaving.callback(self._places.release)
+            for places in (self._place_of_suspects, self._places) if alone else (self._places,):
+                await places.acquire()
+                leaving.callback(places.release)
             if not self._keeps:
                 late = asyncio.get_running_loop().call_later(PLACE_S, leaving.close)
                 leaving.callback(late.cancel)

@@ -49,8 +49,10 @@ class ModelWatch(ModelQuestions):
         name: of the model.
         has_begun: set once that is done.
         reason: why it is not served; empty if it is.
-        away_s: when it was last seen not to be served, by the monotonic clock.
+        away_s: since when it is not served, by the monotonic clock; what others do to it is no such time.
+        has_answered: whether this server has served it.
         loading: whether it is being loaded.
+        tried_s: when that last ended, by the monotonic clock.
         stuck: whether this server will never load it: it waits without end for a worker that died meanwhile.
         is_late: whether it was not loaded in time when that was last tried.
         is_wrong: whether it answered its example wrongly when it was last loaded.
@@ -66,6 +68,8 @@ class ModelWatch(ModelQuestions):
         pulse: ServerPulse,
         wrong: WrongModels,
         due_s: float = -inf,
+        *,
+        alone: bool = False,
     ) -> None:
         """Begin with the workers that there are.
 
@@ -77,16 +81,17 @@ class ModelWatch(ModelQuestions):
             pulse: of the server.
             wrong: the models that are not to be loaded again at once.
             due_s: when it may be loaded, by the monotonic clock.
+            alone: whether it is loaded beside no other such model.
         """
         super().__init__(name, client, pulse)
         self.reason, self.has_begun = "it is being loaded", asyncio.Event()
         self.loading = self.stuck = self.is_late = self.is_wrong = self.is_unfit = self._was_served = False
         self._group, self._report, self._pulse = group, report, pulse
-        self._backoff, self._wrong, self._due_s = Backoff(), wrong, due_s
-        self.away_s, self._described_s = inf, 0.0
+        self._backoff, self._wrong, self._due_s, self._alone = Backoff(), wrong, due_s, alone
+        self.away_s, self.tried_s, self.has_answered, self._described_s = inf, -inf, False, 0.0
         self._canary_s, self._canary_took_s = 0.0, inf
         self._failures, self._is_proved = 0, False
-        self._unloaded = False  # by this watch, and not by who has the admin key
+        self._unloaded = True  # by `attendant serve`, and not by who has the admin key
 
     async def begin(self, *, is_due: bool) -> None:
         """Have a server that has loaded nothing yet load the model, and :meth:`check` it.
@@ -96,7 +101,6 @@ class ModelWatch(ModelQuestions):
         """
         self.away_s = time.monotonic()
         try:
-            await self._unload()  # to the server it is no model at all: who asks is to hear that it is away
             await (self._load(waits=True) if is_due else self.check())
         except Exception as error:  # a mistake of ours: all other models are watched
             self._report(f"a look at {self.name} failed: {error!r}")
@@ -122,6 +126,7 @@ class ModelWatch(ModelQuestions):
         except AttendantError as error:
             self.reason = " ".join(str(error).split())
         self._was_served = not self.reason
+        self.has_answered |= self._was_served
         if self.is_wrong:
             await self._unload()
 
@@ -138,7 +143,7 @@ class ModelWatch(ModelQuestions):
                 await self._while_alive(asyncio.sleep(pause_s))
                 self.reason = await self._look()
             except HangError as error:
-                self.reason = str(error)
+                self.reason, self.away_s = str(error), time.monotonic()
             except AttendantError:  # the server itself, which is watched by another
                 await asyncio.sleep(TICK_S)
             except Exception as error:  # a mistake of ours: all other models are watched on
@@ -301,7 +306,7 @@ class ModelWatch(ModelQuestions):
 
     async def _load(self, waits: bool) -> None:
         # One that was served until now waits for nobody.
-        async with self._pulse.place() if waits else nullcontext():
+        async with self._pulse.place(alone=self._alone) if waits else nullcontext():
             self._kill_workers()
             self.loading, self._unloaded, self.is_late = True, False, False
             self._wrong.load(self.name)
@@ -318,7 +323,7 @@ class ModelWatch(ModelQuestions):
                     pass
                 await self.check()
             finally:
-                self.loading = False
+                self.loading, self.tried_s = False, time.monotonic()
             if self.reason and not self.is_wrong:
                 await self._unload()
 

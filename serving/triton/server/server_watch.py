@@ -25,13 +25,14 @@ from serving.triton.server.workers import server_of
 from serving.triton.server.wrong_models import WrongModels
 
 ANSWER_S = 1.0
-"""How long a server may take to say its name."""
+"""How long a server may take to learn which models it has."""
 BEGUN_S = 10.0
 """How long a server that was started anew may take to load its models until those that it lacks are named."""
 STUCK_QUIET_S, STUCK_PATIENCE_S = 1.0, 8.0
 """For how long a server must rest before it is replaced for one model, and how long that is waited for."""
 SUSPECT_S = 5.0
-"""How long a model must have been away for a server's crash to be laid at its door: a crash takes all others along."""
+"""How long a model that was served must have been away for a server's crash to be laid at its door, as a crash takes
+all others along; and how long before the crash it may last have been tried."""
 CRASHED_S = 2.0
 """How long a server that has crashed may take to end: it looks where it was first, and can hang in that."""
 LOADING_PACE = 0.25
@@ -93,7 +94,10 @@ class ServerWatch:
         self._server, self._client, self._watch_s, self._bounds = server, client, watch_s, bounds
         self._group, self._troubles, self._pulse = server.group or 0, troubles, ServerPulse(one_by_one=one_by_one)
         self._models = [
-            ModelWatch(name, self._group, client, report, self._pulse, wrong, troubles.harmful.due_s(name))
+            ModelWatch(
+                *(name, self._group, client, report, self._pulse, wrong, troubles.harmful.due_s(name)),
+                alone=name in troubles.harmful,
+            )
             for name in server.models
         ]
         self.has_begun, self._lacked = asyncio.Event(), list[str]()
@@ -120,13 +124,13 @@ class ServerWatch:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if excess in done:
                 self._troubles.grown.count(_SERVER)
-            if excess in done or (end in done and -(self._server.returncode or 0) in CRASH_SIGNALS):
-                self._blame()
+            has_crashed = end in done and -(self._server.returncode or 0) in CRASH_SIGNALS
+            blamed = self._blame() if excess in done or has_crashed else set[str]()
             for model in self._models:
-                if not model.reason:
+                if model.has_answered and model.name not in blamed:
                     self._troubles.harmful.pop(model.name, None)
-                    if excess in done:  # what the next server needs with it is no excess
-                        self._troubles.stuck.pop(model.name, None)
+                if excess in done and not model.reason:  # what the next server needs with it is no excess
+                    self._troubles.stuck.pop(model.name, None)
             return done.pop().result()
         finally:
             excess.cancel()
@@ -136,6 +140,11 @@ class ServerWatch:
                 one.cancel()
 
     async def _follow_models(self, on_ready: OnReady, changed: Collection[str], is_first: bool) -> Never:
+        # To the server they are no models at all: who asks is to hear that they are away.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ANSWER_S):
+                unloading = (self._client.unload(model.name) for model in self._models)
+                await asyncio.gather(*unloading, return_exceptions=True)
         following = [begin(self._follow(model)) for model in self._models]
         try:
             with suppress(TimeoutError):
@@ -165,7 +174,7 @@ class ServerWatch:
     async def _wait_until_it_answers(self) -> None:
         while True:
             with suppress(AttendantError):
-                await self._client.server_name(ANSWER_S)
+                await self._client.server_name()  # late where it loads many at once
                 return
             await asyncio.sleep(TICK_S)
 
@@ -179,15 +188,17 @@ class ServerWatch:
             await asyncio.Event().wait()
         await model.watch(self._watch_s)
 
-    def _blame(self) -> None:
-        if not self.has_begun.is_set():  # all were being loaded
-            return
-        for model in self._models:
-            was_tried = model.reason and not model.is_unfit
-            if was_tried and (model.name in self._lacked or time.monotonic() - model.away_s > SUSPECT_S):
+    def _blame(self) -> set[str]:
+        # The names of the models that were being loaded, each counted; before all others were, that says nothing.
+        before_s, blamed = time.monotonic() - SUSPECT_S, set[str]()
+        for model in self._models if self.has_begun.is_set() else ():
+            was_tried = model.loading or model.tried_s > before_s
+            if model.reason and was_tried and (not model.has_answered or model.away_s < before_s):
                 self._troubles.harmful.count(model.name)
+                blamed.add(model.name)
                 pause_s = self._troubles.harmful.due_s(model.name) - time.monotonic()
                 report(f"{model.name} is not loaded for {pause_s:.0f} s: the server failed while it was being loaded")
+        return blamed
 
     async def _wait_for_excess(self) -> str:
         await self.has_begun.wait()

@@ -15,7 +15,6 @@ import tritonclient.grpc as triton
 
 from attendant.errors import ConfigError, ServerError
 from serving.triton.server import process
-from serving.triton.server.model_watch import ModelWatch
 from serving.triton.server.process import TritonServer
 from serving.triton.server.resource_watch import ResourceBounds
 from serving.triton.server.server_watch import CRASHED_S
@@ -286,60 +285,6 @@ def test_a_model_that_is_never_loaded_keeps_no_other_from_being_served(settings,
     supervised(settings, scenario, start_timeout_s=10.0)
     assert "slow is not loaded within 10 s, and its worker is ended" in capsys.readouterr().err
     assert list(tmp_path.glob("attendant_*")) == []
-
-
-@pytest.mark.patient
-def test_a_server_that_dies_of_the_end_of_a_late_model_is_started_without_it(settings, capsys, monkeypatch):
-    real = ModelWatch._kill_workers
-
-    def kill(watch):
-        if watch._find_workers():
-            os.kill(server_of(watch._group).pid, signal.SIGSEGV)  # as tritonserver 2.51 does where it was warming up
-        real(watch)
-
-    monkeypatch.setattr(ModelWatch, "_kill_workers", kill)
-    sample_models.write(settings.repository, "slow", sample_models.DOUBLE_CONFIG, sample_models.SLOW)
-
-    async def scenario(servers, lacks):
-        await until(lambda: servers)
-        assert list(lacks[0]) == ["slow"]
-        assert doubles(triton.InferenceServerClient(servers[0].endpoints.grpc))
-
-    supervised(settings, scenario, start_timeout_s=10.0)
-    assert "starting the server anew: the server crashed while it loaded slow" in capsys.readouterr().err
-
-
-CRASHING = """
-import os
-import signal
-import time
-
-
-class TritonPythonModel:
-    def initialize(self, args):
-        time.sleep(1.0)
-        os.kill(os.getppid(), signal.{})
-        time.sleep(600)
-
-    def execute(self, requests):
-        return []
-"""
-
-
-@pytest.mark.planted
-def test_models_with_which_the_first_server_crashes_keep_no_other_from_being_served(settings, capsys):
-    for name, end in (("a-crash", "SIGSEGV"), ("z-crash", "SIGKILL")):  # as of the kernel, for memory
-        sample_models.write(settings.repository, name, sample_models.DOUBLE_CONFIG, CRASHING.format(end))
-
-    async def scenario(servers, lacks):
-        await until(lambda: servers)
-        assert lacks[0] == dict.fromkeys(
-            ("a-crash", "z-crash"), "the server crashed, or grew too large, as it was loaded"
-        )
-        assert doubles(triton.InferenceServerClient(servers[0].endpoints.grpc))
-
-    supervised(settings, scenario)
-    assert "starting the server anew: the server crashed while it loaded" in capsys.readouterr().err
 
 
 @pytest.mark.patient
