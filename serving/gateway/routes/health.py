@@ -22,7 +22,7 @@ class Ready(BaseModel):
     """What each server's models answered their canaries.
 
     Attributes:
-        ready: whether every model answers rightly somewhere.
+        ready: whether every model answers rightly somewhere, of a server that is just back those that it had, too.
         upstreams: address → model → ``ok``, or what was found instead; only with a key, where keys are needed.
     """
 
@@ -48,7 +48,7 @@ async def ready(request: Request) -> JSONResponse:
 
 def readiness(pool: Pool) -> dict[str, Any]:
     """See :class:`Ready`."""
-    names = {name for upstream in pool.upstreams for name in (*upstream.models, *upstream.verdicts)}
+    names = {name for upstream in pool.upstreams for name in (*upstream.models, *upstream.verdicts, *upstream.awaited)}
     answers = {
         upstream.address: {
             name: "ok" if verdict.right else verdict.found for name, verdict in sorted(upstream.verdicts.items())

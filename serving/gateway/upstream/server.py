@@ -46,7 +46,7 @@ PATIENCE_S = 0.5
 """For a new answer, where there is an old one; longer where the server is far away."""
 TIMES_AS_FAR = 4
 MOST_PATIENCE_S = 2.0
-BACK_S = 5.0
+BACK_S = 15.0
 """How long a server that was gone may lack what it had before: it begins without a model, and learns of each."""
 DESCRIBED_AT_ONCE = 16
 """Models of one server that are asked about together: one after the other takes long where it is far away."""
@@ -79,6 +79,12 @@ class Upstream:
         self._told_in_s = deque[float](maxlen=3)  # how long it took of late to say what a model is
         self._asking = dict[str, tuple[float, asyncio.Future[ServedModel]]]()
         self._breakers: dict[str, CircuitBreaker] = {}
+
+    @property
+    def awaited(self) -> frozenset[str]:
+        """What it had before it was gone; it may not have it yet."""
+        is_just_back = time.monotonic() - self._gone_s < BACK_S
+        return frozenset(self._had) if is_just_back else frozenset()
 
     @property
     def in_flight(self) -> int:
@@ -139,7 +145,7 @@ class Upstream:
         try:
             model = await self.client.model(name)
         except UnknownNameError as error:
-            if name in self._had and time.monotonic() - self._gone_s < BACK_S:
+            if name in self.awaited:
                 expected = f"the model {name!r} at {self.address}, which is just back"
                 raise UnreachableError(expected, "it is not loaded yet", "retry in some seconds") from error
             raise

@@ -10,6 +10,7 @@ import pytest
 
 from attendant.errors import ServerError, UnknownNameError, UnreachableError
 from clients.served_model import ServedModel
+from serving.gateway.routes.health import readiness
 from serving.gateway.upstream import pool as pools
 from serving.gateway.upstream import server as servers
 from serving.gateway.upstream.pool import Pool
@@ -223,6 +224,7 @@ def test_a_server_that_is_just_back_may_lack_a_model_for_a_moment_and_no_longer(
             upstream.client.is_connected = True
             if was_probed:
                 upstream.models = {}
+            assert not readiness(pool)["ready"]
             ends = asyncio.get_running_loop().time() + SOON_S
             with pytest.raises(UnreachableError, match="just back"):
                 await pool.once(NAME, say)
