@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from ipaddress import ip_address
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ _LOG = logging.getLogger("attendant.certificates")
 AGAIN_S = 10.0
 """Until files that were refused are looked at once more, though they have not changed: a certificate becomes valid."""
 ROUNDS = 4  # messages of a handshake, at most, there and back
+NAMES_TRIED = 8
 TRIAL_S = 10.0
 """How long gRPC may take to connect to itself: some hundredths of a second, on a machine that has any left."""
 
@@ -82,8 +82,10 @@ class ListenTls:
             ConfigError: no client could accept the certificate, as one that has expired; or, where clients must show
                 one, the server could not accept its own.
         """
-        if not self.is_on:
-            return Tls()
+        return self._own_clients()[0] if self.is_on else Tls()
+
+    def _own_clients(self) -> list[Tls]:
+        # One for each name of the certificate, of which gRPC may match none.
         mutual = self.listen_ca is not None
         cert, key = (self.listen_cert, self.listen_key) if mutual else (None, None)
         client = Tls(tls=True, ca=self.listen_cert, cert=cert, key=key)
@@ -98,24 +100,26 @@ class ListenTls:
                 remedy += ", by an authority in --listen-ca and for clients too: our own checks show it"
             found = getattr(error, "verify_message", "") or error.reason or str(error)
             raise ConfigError(f"a certificate in {self.listen_cert} that clients accept", found, remedy) from error
-        name = _name_for_grpc(shown.get("subjectAltName", ()))
-        if name is None:
+        names = _names_for_grpc(shown.get("subjectAltName", ()))
+        if not names:
             expected = f"a DNS name or an address in the certificate {self.listen_cert}"
             raise ConfigError(expected, "none", "renew it with subjectAltName")
-        return Tls(tls=True, ca=self.listen_cert, cert=cert, key=key, tls_name=name)
+        return [Tls(tls=True, ca=self.listen_cert, cert=cert, key=key, tls_name=name) for name in names]
 
     def own_grpc_client(self) -> Tls:
-        """The same for a server of gRPC, which knows fewer kinds of keys and files than Python does.
+        """The same for a server of gRPC, which knows fewer kinds of keys, files and names than Python does.
 
         Raises:
             ConfigError: as :meth:`own_client`, or gRPC cannot listen so.
         """
-        client = self.own_client()
-        if client.is_on and not _connects(self, client):
-            expected = f"a certificate in {self.listen_cert} that gRPC can show, and accepts"
-            remedy = "renew it, with a key of RSA or on P-256 or P-384 that may sign, in a plain PEM file"
-            raise ConfigError(expected, "one with which it cannot connect to itself", remedy)
-        return client
+        if not self.is_on:
+            return Tls()
+        for client in self._own_clients()[:NAMES_TRIED]:
+            if _connects(self, client):
+                return client
+        expected = f"a certificate in {self.listen_cert} that gRPC can show, and accepts"
+        remedy = "renew it, with a key of RSA or on P-256 or P-384 that may sign, in a plain PEM file"
+        raise ConfigError(expected, "one with which it cannot connect to itself", remedy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,8 +191,8 @@ class ReloadedContext:
         connection.context = self._newest
 
 
-def _name_for_grpc(names: Iterable[tuple[str, Any]]) -> str | None:
-    """One that gRPC finds in a certificate: it reads no other kinds, and no ``*`` in front of a single label."""
+def _names_for_grpc(names: Iterable[tuple[str, Any]]) -> list[str]:
+    """What gRPC finds in a certificate: it reads no other kinds, and no ``*`` in front of a single label."""
     found: list[list[str]] = [[], [], []]
     for kind, name in names:
         if kind == "DNS" and "*" not in name:
@@ -198,7 +202,7 @@ def _name_for_grpc(names: Iterable[tuple[str, Any]]) -> str | None:
                 found[1].append(str(ip_address(name)))
         elif kind == "DNS" and name.startswith("*.") and "." in name[2:]:
             found[2].append(name.replace("*", "attendant"))
-    return next(chain(found[0], sorted(found[1], key=lambda address: ":" in address), found[2]), None)
+    return [*found[0][:1], *sorted(found[1], key=lambda address: ":" in address), *found[0][1:], *found[2]]
 
 
 def _connects(listen: ListenTls, client: Tls) -> bool:

@@ -284,6 +284,13 @@ def test_a_server_of_grpc_shows_what_its_own_client_accepts(tmp_path: Path, key:
 
 
 @pytest.mark.planted
+@pytest.mark.parametrize("name", [".example.org", "localhost:8001"])
+def test_a_name_that_grpc_does_not_match_is_passed_over(tmp_path: Path, name: str):
+    names = x509.DNSName(name), x509.IPAddress(ip_address("127.0.0.1"))
+    assert _write_certificate(tmp_path, *names).own_grpc_client().tls_name == "127.0.0.1"
+
+
+@pytest.mark.planted
 @pytest.mark.parametrize("kind", ["P-521", "Ed25519", "a key that wraps keys alone", "a mark of byte order"])
 def test_what_python_takes_and_grpc_does_not_is_refused_before_a_server_starts(tmp_path: Path, kind: str):
     usage = WRAPS_KEYS_ALONE if "wraps" in kind else None
