@@ -26,6 +26,7 @@ from attendant.errors import (
 )
 from clients.admin_key import AdminKey
 from clients.calls import CHANNEL, Calls, RequestStream
+from clients.model_control import ModelControl
 from clients.request_context import call_timeout_s, headers, request_id
 from clients.retry import RetryPolicy, send_beside_cut_texts
 from clients.served_model import ServedModel
@@ -40,7 +41,7 @@ _INFER = "/inference.GRPCInferenceService/ModelInfer"
 RETRIED = (BusyError, UnreachableError)  # the request was not begun
 
 
-class TritonClient:
+class TritonClient(ModelControl):
     """A connection to a Triton server over gRPC; use it as an asynchronous context manager.
 
     Attributes:
@@ -158,25 +159,6 @@ class TritonClient:
         """
         return str((await self._call(self._client.get_server_metadata(), "", timeout_s or self.timeout_s)).name)
 
-    async def failed_models(self) -> dict[str, str]:
-        """Of the models that the server knows and has not loaded, why; none where it cannot name them all.
-
-        Raises:
-            UnreachableError: nothing answers, or this client may not ask for it.
-        """
-        try:
-            index = await self._call_with_retries(lambda: self._client.get_model_repository_index(headers=self._admin))
-        except ServerError as error:
-            if type(error) is not ServerError:
-                raise
-            return {}  # there is a link to nowhere beside the models
-        if index is None:  # gRPC cannot parse it: a folder beside the models has a name that is not UTF-8
-            return {}
-        # A line a version, those that it had before included, which are "unloaded".
-        ready = {version.name for version in index.models if version.state == "READY"}
-        failed = sorted(index.models, key=lambda version: version.reason != "unloaded")
-        return {version.name: version.reason or version.state for version in failed if version.name not in ready}
-
     async def usage(self, model: str) -> tuple[int, int, int]:
         """Requests that a model has answered or failed since it was loaded, batches that it ran, and nanoseconds.
 
@@ -187,24 +169,6 @@ class TritonClient:
         models = require_message(said, self.server).model_stats
         done = [part for one in models for part in (one.inference_stats.success, one.inference_stats.fail)]
         return sum(one.count for one in done), sum(one.execution_count for one in models), sum(one.ns for one in done)
-
-    async def reload(self, model: str) -> None:
-        """Unload a model, and load it anew from the server's repository.
-
-        Raises:
-            ServerError: it cannot be loaded, or this client may not ask for it.
-            LateError: it takes too long.
-        """
-        await self.unload(model)
-        await self._call(self._client.load_model(model, headers=self._admin), model, self.timeout_s)
-
-    async def unload(self, model: str) -> None:
-        """Let the server serve a model no more.
-
-        Raises:
-            ServerError: this client may not ask for it.
-        """
-        await self._call(self._client.unload_model(model, headers=self._admin), model, self.timeout_s)
 
     async def infer(
         self,

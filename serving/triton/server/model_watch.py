@@ -13,6 +13,7 @@ from typing import Never
 
 from attendant.errors import AttendantError, LateError, ServerError
 from clients.canary import check_answer, engine_health
+from clients.model_control import WAITING
 from clients.served_model import ServedModel
 from clients.triton_client import TritonClient
 from serving.backoff import Backoff
@@ -112,7 +113,7 @@ class ModelWatch(ModelQuestions):
         self.is_wrong = self._was_served = False
         try:
             if reason := (await self._client.failed_models()).get(self.name):
-                reason = "it is not loaded yet" if reason == LOADING else reason
+                reason = "it is not loaded yet" if reason == LOADING or WAITING in reason else reason
                 raise ServerError(f"the model {self.name!r}, loaded", reason, "mend it", message=reason)
             self._served = await self._client.model(self.name)
             self._wrong.note_loaded(self.name)

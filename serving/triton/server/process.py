@@ -184,18 +184,19 @@ class TritonServer:
             ServerError: the server ended, or the time is over.
         """
         deadline = time.monotonic() + timeout_s
-        async with TritonClient(self.endpoints.grpc, timeout_s=PROBE_TIMEOUT_S, tls=self.own_client) as client:
-            while True:
-                narrow_regions(self.regions)
+        while True:
+            narrow_regions(self.regions)
+            # A new client each time: one that met nobody tries again after a second.
+            async with TritonClient(self.endpoints.grpc, timeout_s=PROBE_TIMEOUT_S, tls=self.own_client) as client:
                 with contextlib.suppress(ServerError):
                     if await client.server_name() == self.name:
                         narrow_regions(self.regions)
                         self._failed = False  # it was late
                         return
-                self._raise_if_ended()
-                if time.monotonic() > deadline:
-                    raise self.failure(f"a tritonserver ready within {timeout_s:g} s", "it is not")
-                await asyncio.sleep(POLL_S)
+            self._raise_if_ended()
+            if time.monotonic() > deadline:
+                raise self.failure(f"a tritonserver ready within {timeout_s:g} s", "it is not")
+            await asyncio.sleep(POLL_S)
 
     def restore_workspace(self) -> None:
         """Lay out what somebody removed of its temporary folder: a model that is loaded needs what is in it.
@@ -227,9 +228,13 @@ class TritonServer:
         if -(self.returncode or 0) not in (*CRASH_SIGNALS, signal.SIGKILL):  # of the kernel, for memory
             return []
         text = self._read_log()
-        begun = {found[1] for found in LOADING.finditer(text)}
+        begun = {found[1]: found.end() for found in LOADING.finditer(text)}
         told = ("successfully loaded '{}'", "failed to load '{}'")
-        return [name for name in self.due if name in begun and not any(one.format(name) in text for one in told)]
+        return [
+            name
+            for name in self.due
+            if name in begun and not any(text.find(one.format(name), begun[name]) >= 0 for one in told)
+        ]
 
     def wait_until_ready(self, check: Callable[[Endpoints], None], timeout_s: float) -> None:
         """Return when the server has loaded every model and the check agrees; not within an event loop.

@@ -7,6 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from clients.model_control import WAITING
+
 ERROR_LINE = re.compile(r"(?:E\d{4} \S+ \d+ [^\]]+\] |error: )(?P<message>.*)")
 UNTOLD = (
     "CudaDriverHelper has not been initialized",  # logged on every machine without a GPU
@@ -22,7 +24,7 @@ def problems_in(log: str) -> list[str]:
     errors = [
         " ".join(message.strip('"').replace(r"\n", " ").replace(r"\"", '"').split())
         for message in messages
-        if not message.strip('"').startswith(UNTOLD)
+        if not message.strip('"').startswith(UNTOLD) and WAITING not in message
     ]
     return (errors or log.splitlines())[-SHOWN_LINES:]
 

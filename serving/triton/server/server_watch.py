@@ -143,8 +143,7 @@ class ServerWatch:
         # To the server they are no models at all: who asks is to hear that they are away.
         with suppress(TimeoutError):
             async with asyncio.timeout(ANSWER_S):
-                unloading = (self._client.unload(model.name) for model in self._models)
-                await asyncio.gather(*unloading, return_exceptions=True)
+                await asyncio.gather(*(self._client.announce(model.name) for model in self._models))
         following = [begin(self._follow(model)) for model in self._models]
         try:
             with suppress(TimeoutError):

@@ -8,12 +8,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from attendant.errors import LateError
+from attendant.errors import LateError, UnknownNameError, UnreachableError
+from clients.model_control import WAITING
+from clients.triton_client import TritonClient
 from serving.triton.server import server_watch
 from serving.triton.server.model_watch import ModelWatch
+from serving.triton.server.process import TritonServer
 from serving.triton.server.resource_watch import ResourceBounds
+from serving.triton.server.server_log import problems_in
 from serving.triton.server.server_watch import LOADING_PACE, ServerTroubles, ServerWatch
 from serving.triton.server.wrong_models import WrongModels
+from tests.serving.triton.server.test_process import READY_S
 
 HANG_S = 0.5
 
@@ -75,9 +80,9 @@ def test_a_crash_is_laid_at_the_door_of_what_was_being_loaded_alone(has_begun):
 def test_a_server_learns_of_each_of_its_models_before_it_loads_one(monkeypatch):
     said = []
 
-    async def unload(name):
+    async def announce(name):
         await asyncio.sleep(0.1 if name == "a" else 0.0)
-        said.append(f"unload {name}")
+        said.append(f"announce {name}")
 
     async def load(watch, *, is_due):
         said.append(f"load {watch.name}")
@@ -85,7 +90,7 @@ def test_a_server_learns_of_each_of_its_models_before_it_loads_one(monkeypatch):
     async def scenario():
         monkeypatch.setattr(ModelWatch, "begin", load)
         server = SimpleNamespace(group=0, models=("a", "b"), due=["a", "b"])
-        client = SimpleNamespace(unload=unload)
+        client = SimpleNamespace(announce=announce)
         watch = ServerWatch(server, client, ServerTroubles(), WrongModels(Path("none")), 0.5, ResourceBounds())
         following = asyncio.ensure_future(watch._follow_models(lambda *_: None, (), False))
         while len(said) < 4:
@@ -93,7 +98,7 @@ def test_a_server_learns_of_each_of_its_models_before_it_loads_one(monkeypatch):
         following.cancel()
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
-    assert said == ["unload b", "unload a", "load a", "load b"]
+    assert said == ["announce b", "announce a", "load a", "load b"]
 
 
 @pytest.mark.planted
@@ -109,3 +114,26 @@ def test_a_server_that_answers_after_two_seconds_answers():
         await asyncio.wait_for(watch._wait_until_it_answers(), 60)
 
     asyncio.run(scenario())
+
+
+def test_a_model_that_is_announced_is_away_and_not_unknown_until_it_is_loaded(settings):
+    async def scenario(server):
+        await server.wait_until_live(READY_S)
+        async with TritonClient(server.endpoints.grpc, READY_S, admin_key=server.admin_key) as client:
+            with pytest.raises(UnknownNameError):
+                await client.model("double")
+            await client.announce("double")
+            await client.announce("nobody's")
+            with pytest.raises(UnreachableError, match="has no available versions"):
+                await client.model("double")
+            assert WAITING in (await client.failed_models())["double"]
+            await client.reload("double")
+            return await client.model("double")
+
+    server = TritonServer(settings)
+    try:
+        server.start(empty=True)
+        assert asyncio.run(scenario(server)).name == "double"
+        assert WAITING in server.log.read_text() and WAITING not in str(problems_in(server.log.read_text()))
+    finally:
+        server.stop()
