@@ -270,7 +270,7 @@ def _write_certificate(
     return listen
 
 
-WRAPS_KEYS_ALONE = x509.KeyUsage(False, False, True, False, False, False, False, False, False)  # noqa: FBT003
+WRAPS_KEYS_ALONE = x509.KeyUsage(False, False, True, False, False, False, False, False, False)
 
 
 @pytest.mark.parametrize("key", ["P-256", "P-384", "RSA"])
