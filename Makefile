@@ -126,10 +126,16 @@ up: .venv/.cpu  ## serve model_repository/ until Ctrl-C, with a page to try it o
 # Tests look at pages in Debian's Chromium, make stand-ins for NVIDIA's libraries with gcc, and ask by curl as the README
 # does. Where one is missing and cannot be installed, its tests are skipped or fail, and say so.
 PACKAGES := chromium gcc curl
+# Of Prometheus the two programs alone, unpacked: its package would start a server of its own.
+PROMETHEUS := test -x .venv/prometheus/usr/bin/promtool || { mkdir -p .venv/prometheus && cd .venv/prometheus \
+	&& { apt-get download --quiet --quiet prometheus 2>/dev/null || { apt-get update --quiet --quiet \
+		&& apt-get download --quiet --quiet prometheus; }; } \
+	&& dpkg-deb --extract prometheus_*.deb . && rm prometheus_*.deb; }
 system:
 	@missing=; for one in $(PACKAGES); do command -v $$one >/dev/null || missing="$$missing $$one"; done; \
 	test -z "$$missing" || { echo "installing Debian's$$missing"; $(APT) $$missing libc6-dev; } \
 		|| echo "could not install$$missing: tests that need them are skipped or fail"
+	@$(PROMETHEUS) || echo "could not unpack Debian's prometheus: tests that need it are skipped"
 
 clean:  ## remove the environment and everything built
 	rm -rf .venv build model_repository/*/1/*.onnx .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -112,7 +112,9 @@ PAGES = {
 def _gateway_metric_rows() -> Iterator[MetricRow]:
     # A metric with labels has none to show before a request is counted.
     metrics = Metrics()
-    metrics.record("/v1/completions", 200, 1.0, TokenUsage(prompt=1, completion=1, first_s=1.0), 0.0)
+    metrics.record(
+        "/v1/completions", 200, 1.0, TokenUsage(prompt=1, completion=1, first_s=1.0), 0.0, "server_unreachable"
+    )
     server = SimpleNamespace(address="127.0.0.1:8001", in_flight=0, models=["any"], is_ejected=lambda _: False)
     upstreams = Upstreams(cast("Any", SimpleNamespace(upstreams=[server])))
     for family in (*metrics.registry.collect(), *upstreams.collect()):

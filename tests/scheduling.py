@@ -33,7 +33,7 @@ ON_A_SHARED_SERVER = (
             *("playground_numbers", "playground_texts"),
         )
     ),
-    *(f"{END_TO_END}/test_{name}.py" for name in ("metrics_reference", "translate", "waiting")),
+    *(f"{END_TO_END}/test_{name}.py" for name in ("metrics_reference", "monitoring", "translate", "waiting")),
 )
 README = f"{END_TO_END}/test_readme.py"
 # Part of an id → the group of its tests, where that is not their file.

@@ -106,7 +106,8 @@ def test_an_image_with_another_tensorrt_is_not_built(dockerfile):
 
 
 def test_every_service_is_the_light_image_unless_torch_is_asked_for(services, dockerfile):
-    tritons = [service["build"] for service in services.values() if "triton" in service["build"]["dockerfile"]]
+    built = [service["build"] for service in services.values() if "build" in service]
+    tritons = [build for build in built if "triton" in build["dockerfile"]]
     assert len(tritons) == 3 and {build["target"] for build in tritons} == {"${TARGET:-light}"}
     assert re.findall(r"^FROM (\S+) AS (\w+)$", dockerfile, re.MULTILINE)[1:] == [("light", "torch")]
     (light, torch) = dockerfile.split("FROM light AS torch")
@@ -187,7 +188,7 @@ def test_the_bindings_are_of_the_version_that_the_images_library_says(dockerfile
 
 
 def test_every_command_of_the_containers_is_a_verb(services):
-    lines = " ".join(re.sub(r"[\[\]',]", "", str(service["command"])) for service in services.values())
+    lines = " ".join(re.sub(r"[\[\]',]", "", str(service.get("command"))) for service in services.values())
     asked = re.findall(r"attendant (export \w+|engines \w+|[a-z]+)", lines)
     assert set(asked) <= set(FROZEN) and len(asked) >= 3
 
@@ -215,3 +216,24 @@ def test_envoy_balances_by_load_ejects_outliers_and_passes_no_deadline_on():
     manager = envoy["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
     (route,) = manager["route_config"]["virtual_hosts"][0]["routes"]
     assert route["request_headers_to_remove"] == ["grpc-timeout"] and route["route"]["cluster"] == cluster["name"]
+
+
+def test_prometheus_asks_the_services_at_their_ports_and_grafana_asks_prometheus(services):
+    config = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())
+    asked = [target for job in config["scrape_configs"] for one in job["static_configs"] for target in one["targets"]]
+    (source,) = yaml.safe_load((ROOT / "deploy/grafana/datasource.yml").read_text())["datasources"]
+    for target in (*asked, source["url"].removeprefix("http://")):
+        name, port = target.split(":")
+        assert any(published.endswith(f":{port}") for published in services[name]["ports"]), target
+
+
+def test_what_watches_is_published_on_loopback_and_reads_files_that_are_there(services):
+    for name in ("prometheus", "grafana"):
+        service = services[name]
+        assert service["profiles"] == ["monitoring"] and ":" in service["image"]
+        assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+        for volume in service["volumes"]:
+            source, _, mode = volume.partition(":")
+            assert not source.startswith("./") or ((ROOT / source).exists() and mode.endswith(":ro")), volume
+    (provider,) = yaml.safe_load((ROOT / "deploy/grafana/dashboards.yml").read_text())["providers"]
+    assert any(f":{provider['options']['path']}/" in volume for volume in services["grafana"]["volumes"])

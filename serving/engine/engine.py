@@ -105,7 +105,8 @@ class Engine:
         self._requests = [request for request in self._requests if request.unfinished]
         admitted = self._scheduler.admit(self._queue)
         for request in admitted:
-            self.meter.queue_s.add(self._clock() - request.arrived_s)
+            request.admitted_s = self._clock()
+            self.meter.queue_s.add(request.admitted_s - request.arrived_s)
         self._requests += admitted
         worked = self._executor.step()
         self._requests = [request for request in self._requests if request.unfinished]

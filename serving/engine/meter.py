@@ -47,6 +47,8 @@ class Meter:
         first_token_s: from a request's arrival to its first token.
         between_tokens_s: between two tokens of a request.
         queue_s: from a request's arrival to its prefill.
+        prefill_s: from the start of its prefill to its first token.
+        decode_s: from its first token to its last.
         e2e_s: from a request's arrival to its last token.
     """
 
@@ -69,6 +71,8 @@ class Meter:
     first_token_s: Histogram = field(default_factory=Histogram)
     between_tokens_s: Histogram = field(default_factory=Histogram)
     queue_s: Histogram = field(default_factory=Histogram)
+    prefill_s: Histogram = field(default_factory=Histogram)
+    decode_s: Histogram = field(default_factory=Histogram)
     e2e_s: Histogram = field(default_factory=Histogram)
 
 
@@ -116,6 +120,11 @@ TIMES = {
         "seconds between two tokens of a request, of whichever of its samples",
     ),
     "queue_s": ("request_queue_time_seconds", "seconds from a request's arrival to its prefill"),
+    "prefill_s": (
+        "request_prefill_time_seconds",
+        "seconds from the start of its prefill to its first token; of beams to their answer",
+    ),
+    "decode_s": ("request_decode_time_seconds", "seconds from a request's first token to its last"),
     "e2e_s": ("e2e_request_latency_seconds", "seconds from a request's arrival to its last token"),
 }
 

@@ -146,12 +146,15 @@ class OutputProcessor:
         request.unfinished = 0
         self._meter.finished += 1
         self._meter.e2e_s.add(self._clock() - request.arrived_s)
+        if request.first_s is not None:
+            self._meter.decode_s.add(request.last_s - request.first_s)
 
     def _time(self, request: Request) -> None:
         now = self._clock()
         if request.first_s is None:
             request.first_s = now
             self._meter.first_token_s.add(now - request.arrived_s)
+            self._meter.prefill_s.add(now - request.admitted_s)
         else:
             self._meter.between_tokens_s.add(now - request.last_s)
         request.last_s = now

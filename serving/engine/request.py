@@ -54,7 +54,7 @@ class Request:
         search: of beams.
         unfinished: how many of its answers are not complete.
         unsent: of answers that are emitted whole, candidate → its outputs so far.
-        first_s, last_s: when its first and its latest token came.
+        admitted_s, first_s, last_s: when it got its rows, and its first and its latest token came.
     """
 
     prompt: tuple[int, ...]
@@ -78,6 +78,7 @@ class Request:
     search: BeamSearch | None = field(init=False, default=None)
     unfinished: int = field(init=False, default=0)
     unsent: dict[int, list[RequestOutput]] = field(init=False, default_factory=dict)
+    admitted_s: float = field(init=False, default=0.0)
     first_s: float | None = field(init=False, default=None)
     last_s: float = field(init=False, default=0.0)
     deadline_s: float | None = field(init=False)

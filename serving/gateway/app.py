@@ -71,6 +71,7 @@ def create_app(settings: GatewaySettings) -> FastAPI:
                     templates=templates,
                 )
                 app.state.metrics.registry.register(Upstreams(pool))
+                app.state.metrics.serves = pool.knows
                 yield
         if app.state.tracing is not None:
             from serving.gateway.middleware.tracing import send_last_spans

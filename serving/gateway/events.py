@@ -80,15 +80,15 @@ async def event_stream(request: Request, events: AsyncGenerator[bytes, None]) ->
             first.cancelled() or first.exception()  # seen: nobody else will ask
             raise CancelledError("a client that waits", "it disconnected", "stay connected")
         first.result()
-    return EventStream(_sent(events, first, request.url.path), headers=_HEADERS)
+    return EventStream(_sent(events, first, request), headers=_HEADERS)
 
 
 async def _sent(
-    events: AsyncGenerator[bytes, None], first: asyncio.Future[bytes | None], path: str
+    events: AsyncGenerator[bytes, None], first: asyncio.Future[bytes | None], request: Request
 ) -> AsyncGenerator[bytes, None]:
     # The server is read as fast as it answers, whatever the client does: only so does it keep nothing of it.
     outbox = _Outbox()
-    reading = asyncio.ensure_future(_read(events, first, outbox, path))
+    reading = asyncio.ensure_future(_read(events, first, outbox, request))
     try:
         while (chunk := await outbox.next()) is not None:
             yield chunk
@@ -140,8 +140,13 @@ class _Outbox:
 
 
 async def _read(
-    events: AsyncGenerator[bytes, None], first: asyncio.Future[bytes | None], outbox: _Outbox, path: str
+    events: AsyncGenerator[bytes, None], first: asyncio.Future[bytes | None], outbox: _Outbox, request: Request
 ) -> None:
+    def fail(error: Exception) -> None:
+        body = body_of(error, request.url.path)[1]
+        request.state.stream_error = body["error"]["code"]
+        outbox.put(event(body))
+
     try:
         one = await first
         while one is not None:
@@ -152,9 +157,9 @@ async def _read(
             outbox.put(one)
             one = await anext(events, None)
     except Exception as error:
-        outbox.put(event(body_of(error, path)[1]))
+        fail(error)
     except asyncio.CancelledError:  # of its call, by gRPC: where the reading is ended, nobody reads what is put
-        outbox.put(event(body_of(UnreachableError("the rest of the answer", "no connection", "ask again"), path)[1]))
+        fail(UnreachableError("the rest of the answer", "no connection", "ask again"))
         raise
     finally:
         await _close(events, first)

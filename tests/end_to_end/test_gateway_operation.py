@@ -99,7 +99,7 @@ def test_a_client_that_goes_frees_its_slot_and_is_counted(before_narrow, narrow,
             return before
 
     def gone():
-        line = 'attendant_gateway_requests_total{route="/v1/completions",status="499"} '
+        line = f'attendant_gateway_requests_total{{model="{LANGUAGE_MODEL}",route="/v1/completions",status="499"}} '
         lines = page(f"{before_narrow.url}/metrics").splitlines()
         return sum(float(one.removeprefix(line)) for one in lines if one.startswith(line))
 
@@ -244,16 +244,16 @@ def test_metrics_count_requests_tokens_and_first_tokens_by_route(gateway, server
         return next((float(line.rpartition(" ")[2]) for line in lines if line.startswith(name)), 0.0)
 
     names = (
-        'attendant_gateway_requests_total{route="/v1/translate",status="200"}',
-        'attendant_gateway_time_to_first_token_seconds_count{route="/v1/translate"}',
-        'attendant_gateway_tokens_total{of="completion"}',
+        f'attendant_gateway_requests_total{{model="{DATES}",route="/v1/translate",status="200"}}',
+        f'attendant_gateway_time_to_first_token_seconds_count{{model="{DATES}",route="/v1/translate"}}',
+        f'attendant_gateway_tokens_total{{model="{DATES}",of="completion"}}',
     )
     before = [metric(name) for name in names]
     assert httpx.post(f"{gateway.url}/v1/translate", json=DATE).status_code == 200
     assert [metric(name) - was for name, was in zip(names, before, strict=True)] == [1, 1, 10]
     assert metric(f'attendant_gateway_upstream_ejected{{model="{DATES}",upstream="{server.grpc}"}}') == 0
     httpx.get(f"{gateway.url}/v1/some/{time.time()}")
-    assert metric('attendant_gateway_requests_total{route="other",status="404"}') >= 1
+    assert metric('attendant_gateway_requests_total{model="",route="other",status="404"}') >= 1
 
 
 @pytest.mark.parametrize("log_prompts", [False, True])

@@ -1,7 +1,8 @@
 """Prometheus metrics; labels are routes, statuses, servers and models, of which there are few."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
 
 from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -26,22 +27,32 @@ class Metrics:
         registry: that holds them.
         open: requests under way.
         keys_current: whether the file of keys could be read since it changed.
+        serves: whether a name is a model's: any other is no label, of which clients could send without end.
     """
 
     def __init__(self) -> None:
         registry = self.registry = CollectorRegistry()
+        self.serves: Callable[[str], bool] = lambda _: False
+        build = Gauge(f"{PREFIX}_build_info", "1, with the gateway's version.", ("version",), registry=registry)
+        build.labels(version("attendant")).set(1)
         self.open = Gauge(f"{PREFIX}_open_requests", "Requests under way.", registry=registry)
         self.keys_current = Gauge(
             f"{PREFIX}_keys_current", "1, or 0 where the changed file of keys cannot be read.", registry=registry
         )
         self._requests = Counter(
-            f"{PREFIX}_requests", "Requests by what became of them.", ("route", "status"), registry=registry
+            f"{PREFIX}_requests", "Requests by what became of them.", ("route", "model", "status"), registry=registry
         )
         self._seconds = _seconds("request", "From a request to the end of its response.", registry)
         self._first = _seconds("time_to_first_token", "From a request to its first token.", registry)
         self._text, self._text_s = b"", float("-inf")
         self._tokens = Counter(
-            f"{PREFIX}_tokens", "Tokens of prompts, where counted, and of answers.", ("of",), registry=registry
+            f"{PREFIX}_tokens", "Tokens of prompts, where counted, and of answers.", ("model", "of"), registry=registry
+        )
+        self._stream_errors = Counter(
+            f"{PREFIX}_stream_errors",
+            "Streams that began with status 200 and ended with an error, by its code.",
+            ("route", "model", "code"),
+            registry=registry,
         )
 
     def text(self) -> bytes:
@@ -50,7 +61,15 @@ class Metrics:
             self._text, self._text_s = generate_latest(self.registry), time.monotonic()
         return self._text
 
-    def record(self, route: str, status: int, seconds: float, usage: TokenUsage | None, began_s: float) -> None:
+    def record(
+        self,
+        route: str,
+        status: int,
+        seconds: float,
+        usage: TokenUsage | None,
+        began_s: float,
+        stream_error: str = "",
+    ) -> None:
         """Count a request that is over.
 
         Args:
@@ -59,15 +78,19 @@ class Metrics:
             seconds: how long it took.
             usage: of its tokens, if it has any.
             began_s: when it began, by ``time.perf_counter``.
+            stream_error: code of the error with which its stream ended, if it did.
         """
-        self._requests.labels(route, str(status)).inc()
-        self._seconds.labels(route).observe(seconds)
+        model = usage.model if usage is not None and self.serves(usage.model) else ""
+        self._requests.labels(route, model, str(status)).inc()
+        self._seconds.labels(route, model).observe(seconds)
+        if stream_error:
+            self._stream_errors.labels(route, model, stream_error).inc()
         if usage is None:
             return
-        self._tokens.labels("prompt").inc(usage.prompt)
-        self._tokens.labels("completion").inc(usage.completion)
+        self._tokens.labels(model, "prompt").inc(usage.prompt)
+        self._tokens.labels(model, "completion").inc(usage.completion)
         if usage.first_s is not None:
-            self._first.labels(route).observe(usage.first_s - began_s)
+            self._first.labels(route, model).observe(usage.first_s - began_s)
 
 
 class Upstreams(Collector):
@@ -98,4 +121,4 @@ async def metrics(request: Request) -> Response:
 
 
 def _seconds(name: str, meaning: str, registry: CollectorRegistry) -> Histogram:
-    return Histogram(f"{PREFIX}_{name}_seconds", meaning, ("route",), buckets=SECONDS, registry=registry)
+    return Histogram(f"{PREFIX}_{name}_seconds", meaning, ("route", "model"), buckets=SECONDS, registry=registry)

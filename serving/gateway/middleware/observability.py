@@ -36,7 +36,7 @@ _QUIET = ("/livez", "/readyz", "/metrics")
 
 
 class Observer:
-    """ASGI middleware; ``scope["state"]["usage"]`` is what a route left of tokens."""
+    """ASGI middleware; a route leaves its tokens in ``scope["state"]["usage"]``, a stream its error in "stream_error"."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, traced: bool) -> None:
         self._app, self._metrics, self._traced = app, metrics, traced
@@ -87,7 +87,8 @@ class Observer:
         state = scope.get("state", {})
         usage = state.get("usage")
         route = getattr(scope.get("route"), "path", "other")
-        self._metrics.record(route, status, seconds, usage, began_s)
+        error = state.get("stream_error", "")
+        self._metrics.record(route, status, seconds, usage, began_s, error)
         if scope["path"] in _QUIET or not LOG.isEnabledFor(logging.INFO):
             return
         fields: dict[str, Any] = {
@@ -97,6 +98,8 @@ class Observer:
             "status": status,
         }
         fields["seconds"] = round(seconds, 6)
+        if error:
+            fields["error"] = error
         if state.get("key") is not None:
             fields["key"] = state["key"].name
         if usage is not None:

@@ -352,3 +352,19 @@ def test_prompt_and_answer_may_fill_the_cache_to_its_last_position(generator):
     prompt = list(range(2, CAPACITY))
     found = alone(generator, prompt, SamplingParams(ignore_eos=True, num_speculative_tokens=4))
     assert len(found[0][1]) == CAPACITY - len(prompt)
+
+
+def test_queue_prefill_and_decode_of_a_request_are_the_parts_of_its_time(language_model):
+    ticks = itertools.count()
+    engine = Engine(loaded(LanguageModel, language_model).loaded, ONE, clock=lambda: float(next(ticks)))
+    model = loaded(LanguageModel, language_model)
+    for max_tokens in (1, 4):
+        engine.submit(model.request("def", SamplingParams(max_tokens=max_tokens, ignore_eos=True)), lambda _: None)
+    finish(engine)
+    meter = engine.meter
+    parts = (meter.queue_s, meter.prefill_s, meter.decode_s)
+    assert [sum(part.counts) for part in (*parts, meter.e2e_s)] == [2] * 4
+    assert meter.e2e_s.total_s - sum(part.total_s for part in parts) == 2, "the clock's tick as each is over"
+    assert meter.queue_s.total_s > 0
+    assert meter.prefill_s.total_s > 0 and meter.decode_s.counts[0] == 1, "an answer of one token is not decoded on"
+    assert meter.first_token_s.total_s == meter.queue_s.total_s + meter.prefill_s.total_s
