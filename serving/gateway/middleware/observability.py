@@ -36,7 +36,7 @@ _QUIET = ("/livez", "/readyz", "/metrics")
 
 
 class Observer:
-    """ASGI middleware; a route leaves its tokens in ``scope["state"]["usage"]``, a stream that fails its "stream_error"."""
+    """ASGI middleware; ``scope["state"]`` has what a route left: "usage", of tokens, and "stream_error", a code."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, traced: bool) -> None:
         self._app, self._metrics, self._traced = app, metrics, traced
