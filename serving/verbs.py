@@ -348,8 +348,9 @@ def _when_ready(server: TritonServer, failed: Mapping[str, str], gateway: Gatewa
     endpoints = server.endpoints
     if gateway is not None:
         gateway.start()
+    well = [name for name in server.models if name not in failed]
     lines = (
-        f"every model answered its example: {', '.join(name for name in server.models if name not in failed)}",
+        f"every model answered its example: {', '.join(well)}" if well else "no model answers yet",
         *(f"not served, and tried again: {name}: {reason}" for name, reason in failed.items()),
         f"gRPC     {endpoints.grpc}",
         *([f"REST     http://{endpoints.http}/v2"] if endpoints.http else []),

@@ -86,7 +86,7 @@ class Pool:
 
     def knows(self, name: str) -> bool:
         """Whether some server has said that it has a model of that name."""
-        return any(name in upstream.models for upstream in self.upstreams)
+        return any(name in upstream.models or name in upstream.awaited for upstream in self.upstreams)
 
     def well(self) -> set[str]:
         """The names of the models that some server answers rightly, as was found out some seconds ago."""

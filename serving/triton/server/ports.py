@@ -4,7 +4,7 @@ import socket
 from contextlib import ExitStack
 
 from attendant.errors import ConfigError
-from serving.triton.server.endpoints import LOOPBACK
+from serving.triton.server.endpoints import LOOPBACK, Endpoints
 from serving.triton.server.settings import ServerSettings
 
 
@@ -25,6 +25,17 @@ def check_ports_free(settings: ServerSettings) -> None:
                 raise ConfigError(
                     f"a port for {name} to listen on at {settings.addresses[name]}", found, remedy
                 ) from error
+
+
+def all_listen(endpoints: Endpoints) -> bool:
+    """Whether something listens at each of them: tritonserver answers by gRPC before it takes its other ports."""
+    for address in filter(None, (endpoints.grpc, endpoints.http, endpoints.metrics)):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), timeout=1.0).close()
+        except OSError:
+            return False
+    return True
 
 
 def free_ports(count: int) -> list[int]:

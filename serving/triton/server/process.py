@@ -26,7 +26,7 @@ from serving.triton.server.guard import returncode_from_status
 from serving.triton.server.installation import Installation, find_installation
 from serving.triton.server.launch import launch
 from serving.triton.server.model_folders import awaited_models, find_models
-from serving.triton.server.ports import check_ports_free
+from serving.triton.server.ports import all_listen, check_ports_free
 from serving.triton.server.reaper import Reaper
 from serving.triton.server.server_log import LogFollower, problems_in
 from serving.triton.server.settings import ServerSettings
@@ -176,7 +176,7 @@ class TritonServer:
             self._following.enter_context(LogFollower(log_path(self._workspace)))
 
     async def wait_until_live(self, timeout_s: float) -> None:
-        """Return when the server says that it is live: each model is loaded, or has failed.
+        """Return when the server is live, at each of its ports: each model that it loads itself is loaded, or has failed.
 
         It must be ours: Triton takes its ports after loading its models, and another server may have been faster.
 
@@ -189,7 +189,7 @@ class TritonServer:
             # A new client each time: one that met nobody tries again after a second.
             async with TritonClient(self.endpoints.grpc, timeout_s=PROBE_TIMEOUT_S, tls=self.own_client) as client:
                 with contextlib.suppress(ServerError):
-                    if await client.server_name() == self.name:
+                    if await client.server_name() == self.name and all_listen(self.endpoints):
                         narrow_regions(self.regions)
                         self._failed = False  # it was late
                         return

@@ -47,12 +47,15 @@ def test_a_stream_whose_call_is_cancelled_by_its_connection_ends_with_an_error()
         yield event({"text": "a"})
         raise asyncio.CancelledError("Locally cancelled by application!")
 
+    request = Connected()
+
     async def read():
-        response = await event_stream(Connected(), cut())
+        response = await event_stream(request, cut())
         return b"".join([part async for part in response.body_iterator])
 
     first, error, done = asyncio.run(read()).split(b"\n\n")[:3]
     assert first == b'data: {"text":"a"}' and json.loads(error.removeprefix(b"data: "))["error"]["code"]
+    assert request.state.stream_error == "server_unreachable", "which the log and the metrics say"
     assert done + b"\n\n" == events.DONE
 
 
@@ -60,6 +63,9 @@ class Connected:
     """A request whose client waits."""
 
     url = SimpleNamespace(path="/v1/completions")
+
+    def __init__(self):
+        self.state = SimpleNamespace()
 
     async def receive(self):
         await asyncio.sleep(60)
