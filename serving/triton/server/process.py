@@ -176,7 +176,7 @@ class TritonServer:
             self._following.enter_context(LogFollower(log_path(self._workspace)))
 
     async def wait_until_live(self, timeout_s: float) -> None:
-        """Return when the server is live at each of its ports: each model that it loads itself is loaded, or has failed.
+        """Return when the server is live at each port: each model that it loads itself is loaded, or has failed.
 
         It must be ours: Triton takes its ports after loading its models, and another server may have been faster.
 
