@@ -21,7 +21,7 @@ def asked(gateway):
     """While requests are under way, one after another: some are drafted, some end too late, some are mistakes."""
     ended = Event()
     drafted = {"model": LANGUAGE_MODEL, "prompt": 4 * PROMPT, "max_tokens": 64, "num_speculative_tokens": 4}
-    late = {"model": LANGUAGE_MODEL, "prompt": PROMPT, "max_tokens": NARROW_LENGTH - 96, "deadline_ms": 1500}
+    late = {"model": LANGUAGE_MODEL, "prompt": PROMPT, "max_tokens": NARROW_LENGTH - 96, "deadline_ms": 3000}
     whole = {"temperature": 0, "ignore_eos": True}
 
     def ask():
